@@ -1,0 +1,174 @@
+// Accounts, their months and periods. See "Accounts and months" and "Statements".
+
+import { day, monthOf, monthStart } from "./calendar.ts";
+import { Queue } from "./queue.ts";
+import { showStatement } from "./statements.ts";
+import {
+  type Account, chargeCredits, counters, type Hold, type Lineage, type Month, type Network, type Owner, type Period, type State,
+} from "./state.ts";
+
+export function newOwner(id: string): Owner {
+  return { id, failures: new Queue(), failed: 0, late: new Map(), byIdempotency: new Map(), open: 0 };
+}
+
+export function newNetwork(id: string): Network {
+  return { ...newOwner(id), admitted: [] };
+}
+
+export function newLineage(line: number, name: string): Lineage {
+  return {
+    line, name, scopes: [], quotas: [], cap: undefined, spending: { day: 0, today: 0, total: 0 }, month: 0,
+    used: counters(), overage: counters(), spent: counters(),
+  };
+}
+
+export function newAccount(s: State, id: string, tier: number): Account {
+  return {
+    ...newOwner(id), tier, nextTier: 0, created: s.time, previous: undefined,
+    current: newMonth(monthOf(s.time), s.time, tier, s, 0n),
+    grants: [], available: 0, owed: 0, settled: 0, ownTerms: 0, seenTerms: s.terms, bookIndex: s.books.length - 1,
+    holds: new Set(), openByKey: counters(), makers: counters(), kept: new Map(), keys: [], nextKey: 1, cap: undefined,
+    spending: { day: 0, today: 0, total: 0 }, suspended: 0, suspensionReason: "", deletes: 0, erased: 0, storageBytes: 0n,
+    payments: new Map(), subscriptions: [], topUp: undefined, webhooks: [], notified: new Map(), low: new Set(),
+    warned: new Map(),
+  };
+}
+
+function newMonth(month: number, start: number, tier: number, s: State, startBytes: bigint, book = s.book): Month {
+  return {
+    month, used: counters(), overage: counters(), spent: counters(), waived: counters(), refunded: counters(),
+    paid: counters(), spentSum: 0, periods: [newPeriod(start, tier, book)], granted: 0, expired: 0, adjusted: 0, charged: 0,
+    refundedSum: 0, refunds: [], tier, book: undefined, storage: { startBytes, days: new Map(), carried: 0n },
+  };
+}
+
+function newPeriod(start: number, tier: number, book: Period["book"]): Period {
+  return { start, end: 0, tier, book, used: counters(), paid: counters(), amount: counters() };
+}
+
+export function openPeriod(a: Account): Period {
+  return a.current.periods[a.current.periods.length - 1]!;
+}
+
+/** Brings an account to a time: the months that have ended since, and the price books that came into force. */
+export function touch(s: State, a: Account, now: number): void {
+  const target = monthOf(now);
+  if (a.current.month >= target && a.bookIndex === s.books.length - 1 && a.seenTerms === s.terms + a.ownTerms) return;
+  for (;;) {
+    const next = s.books[a.bookIndex + 1];
+    const over = a.current.month < target;
+    if (next !== undefined && (!over || next.from < monthStart(a.current.month + 1))) {
+      a.bookIndex++;
+      beginPeriod(a, next.from, a.tier, next);
+    } else if (over) beginMonth(s, a);
+    else break;
+  }
+  followTerms(s, a);
+}
+
+function beginPeriod(a: Account, at: number, tier: number, book: Period["book"]): void {
+  const ended = openPeriod(a);
+  ended.end = Math.max(at, ended.start);
+  a.current.periods.push(newPeriod(ended.end, tier, book));
+}
+
+function beginMonth(s: State, a: Account): void {
+  const start = monthStart(a.current.month + 1);
+  const ended = openPeriod(a);
+  ended.end = start;
+  a.current.tier = a.tier;
+  a.current.book = ended.book;
+  if (a.nextTier !== 0 && a.nextTier !== a.tier) {
+    a.tier = a.nextTier;
+    a.ownTerms++;
+  }
+  a.nextTier = 0;
+  let bytes = a.current.storage.startBytes;
+  for (const d of a.current.storage.days.values()) bytes += d.net;
+  const leaving = a.previous;
+  const next = newMonth(a.current.month + 1, start, a.tier, s, bytes, ended.book);
+  if (leaving !== undefined) {
+    s.sink.closed(a, showStatement(s, a, leaving, s.time));
+    s.counts.closed++;
+    for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
+  }
+  a.previous = a.current;
+  a.current = next;
+}
+
+/** Makes earlier payments final once the terms have changed. */
+export function followTerms(s: State, a: Account): void {
+  const terms = s.terms + a.ownTerms;
+  if (a.seenTerms === terms) return;
+  a.seenTerms = terms;
+  a.current.paid.fill(0);
+  a.previous?.paid.fill(0);
+  a.kept.clear();
+  for (const h of a.holds) {
+    if (h.makesRoom) continue;
+    h.makesRoom = true;
+    a.makers[h.quotaKey]!++;
+  }
+}
+
+export function setTier(s: State, a: Account, tier: number): void {
+  a.nextTier = 0;
+  if (tier === a.tier) return;
+  a.tier = tier;
+  beginPeriod(a, s.time, tier, openPeriod(a).book);
+  a.ownTerms++;
+  followTerms(s, a);
+}
+
+/** The month of a request, if it is in the state. */
+export function monthIn(a: Account, month: number): Month | undefined {
+  if (a.current.month === month) return a.current;
+  return a.previous?.month === month ? a.previous : undefined;
+}
+
+/** The day that counts a request at a time: none before the account's month. */
+export function countingDay(a: Account, time: number): number {
+  return Math.max(Math.floor(time / day), monthStart(a.current.month) / day);
+}
+
+export function makesRoom(s: State, a: Account, h: Hold): boolean {
+  return h.charge !== chargeCredits || h.terms !== s.terms + a.ownTerms;
+}
+
+/** Adjusts whether a hold counts among those whose void makes room. */
+export function countMaker(a: Account, h: Hold, makes: boolean): void {
+  if (h.makesRoom === makes) return;
+  h.makesRoom = makes;
+  a.makers[h.quotaKey]! += makes ? 1 : -1;
+  if (!makes) trimKept(a, h.quotaKey);
+}
+
+/** Forgets the paid requests that no void can make free any more. */
+export function trimKept(a: Account, quotaKey: number): void {
+  if (a.kept.size === 0) return;
+  const most = a.makers[quotaKey]!;
+  for (const [key, list] of a.kept) {
+    if ((key & 15) !== quotaKey) continue;
+    if (most === 0) a.kept.delete(key);
+    else if (list.length > most) list.splice(0, list.length - most);
+  }
+}
+
+export function inOrder(x: Hold, y: Hold): number {
+  return x.sequence - y.sequence || x.index - y.index;
+}
+
+export function keepPaid(a: Account, h: Hold): void {
+  const most = a.makers[h.quotaKey]!;
+  if (most === 0) return;
+  const key = h.month * 16 + h.quotaKey;
+  const list = a.kept.get(key);
+  if (list === undefined) {
+    a.kept.set(key, [h]);
+    return;
+  }
+  let at = list.length;
+  while (at > 0 && inOrder(h, list[at - 1]!) < 0) at--;
+  list.splice(at, 0, h);
+  trimKept(a, h.quotaKey);
+}

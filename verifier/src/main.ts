@@ -1,0 +1,153 @@
+// The command: node verifier/verify.mjs --export DIR [--json] [--partition N] [--account ID]
+
+import type { Fold } from "./fold.ts";
+import { parseId } from "./ids.ts";
+import { loadNode } from "./node.ts";
+import { showDifference } from "./report.ts";
+import { showAccount } from "./show.ts";
+import { type Checked, type Manifest, parseManifest, type Result, Unreadable, Verifier } from "./verify.ts";
+
+export * from "./index.ts";
+
+const usage = `Usage: node verify.mjs --export DIR [--json] [--partition N] [--account ID]
+
+Folds the billing journals that "quire journal export --to DIR" wrote, and compares
+what the manifest and the books say with what comes out.
+
+  --export DIR    the folder of the export
+  --partition N   this partition only
+  --account ID    print one account: usage, statements and every ledger entry
+  --json          print one JSON object
+
+Exit codes: 0 everything checked fits, 1 something differs, 2 wrong usage or unreadable input.`;
+
+interface Options {
+  export: string;
+  json: boolean;
+  partition: number | undefined;
+  account: string | undefined;
+}
+
+class Usage extends Error {}
+
+function parse(args: string[]): Options | undefined {
+  const o: Options = { export: "", json: false, partition: undefined, account: undefined };
+  const rest = args.flatMap((a) => (/^--[a-z]+=/.test(a) ? [a.slice(0, a.indexOf("=")), a.slice(a.indexOf("=") + 1)] : [a]));
+  const value = (name: string): string => {
+    const v = rest.shift();
+    if (v === undefined) throw new Usage(`${name} needs a value.`);
+    return v;
+  };
+  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
+    switch (arg) {
+      case "--help": case "-h": return undefined;
+      case "--json": o.json = true; break;
+      case "--export": o.export = value(arg); break;
+      case "--account": o.account = value(arg); break;
+      case "--partition": {
+        const n = value(arg);
+        if (!/^[0-9]{1,4}$/.test(n)) throw new Usage(`--partition needs a number, not ${n}.`);
+        o.partition = Number(n);
+        break;
+      }
+      default: throw new Usage(`Unknown argument ${arg}.`);
+    }
+  }
+  if (o.export === "") throw new Usage("--export DIR is missing.");
+  return o;
+}
+
+const trust = [
+  "that the chain is the one billing had: compare the heads below with heads kept elsewhere (docs/audit.md)",
+  "that every request was recorded, and none was made up, before the journal had it",
+  "users, sessions, webhook URLs and deliveries, which no journal has",
+];
+
+function trusted(r: Result): string[] {
+  const list = [...trust];
+  const missing = r.manifest.partitions - r.checked.length;
+  if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
+  const bare = r.checked.filter((c) => c.books === undefined).map((c) => c.stream);
+  if (bare.length > 0) list.push(`what billing shows for ${bare.join(", ")}: the export has no books to compare`);
+  if (r.bounded > 0) list.push(`${r.bounded} numbers outside of ±(2^53 − 1), read as that bound`);
+  return list;
+}
+
+function count(n: number, one: string, many: string): string {
+  return `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
+}
+
+function line(c: Checked): string {
+  const books = c.books === undefined ? "no books" : `${count(c.books, "line", "lines")} of books`;
+  return `${c.stream}: ${count(c.messages, "message", "messages")} (${c.undecodable} undecodable), ` +
+    `${count(c.admissions, "admission", "admissions")}, ${count(c.accounts, "account", "accounts")}, ` +
+    `${count(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count(c.statements, "statement", "statements")}, ${books}`;
+}
+
+function print(r: Result): string[] {
+  const { report } = r;
+  const out = report.differences.map(showDifference);
+  if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
+  out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
+  out.push("Remains on trust:", ...trusted(r).map((t) => `  - ${t}`));
+  out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
+  const least = report.more ? "at least " : "";
+  out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count(report.count, "difference", "differences")}.`);
+  return out;
+}
+
+function asJson(r: Result): string {
+  return JSON.stringify({
+    ok: r.report.count === 0, differences: r.report.count, more: r.report.more, first: r.report.differences,
+    checked: r.checked, trust: trusted(r), version: r.manifest.version, installation: r.manifest.installation,
+  });
+}
+
+async function showOne(v: Verifier, manifest: Manifest, id: string): Promise<number> {
+  const account = parseId(id);
+  if (account === undefined) throw new Usage(`--account needs 11 base62 digits, not ${id}.`);
+  void manifest;
+  const shown = await v.account(account, (fold: Fold) => {
+    const a = fold.state.accounts.get(account);
+    return a === undefined ? undefined : showAccount(fold.state, a);
+  });
+  for (const d of v.report.differences) console.error(showDifference(d));
+  if (shown === undefined && v.report.count === 0) throw new Unreadable(`no account ${id}`);
+  if (shown !== undefined) console.log(JSON.stringify(shown, null, 2));
+  return v.report.count === 0 ? 0 : 1;
+}
+
+/** Runs the command, and returns its exit code. */
+export async function run(args: string[]): Promise<number> {
+  try {
+    const o = parse(args);
+    if (o === undefined) {
+      console.log(usage);
+      return 0;
+    }
+    const node = await loadNode();
+    const folder = node.folder(o.export);
+    const manifest = parseManifest(await folder.manifest());
+    const v = new Verifier(folder, manifest, node.hash, node.decode);
+    if (o.account !== undefined) return await showOne(v, manifest, o.account);
+    const result = await v.run(o.partition);
+    console.log(o.json ? asJson(result) : print(result).join("\n"));
+    return result.report.count === 0 ? 0 : 1;
+  } catch (e) {
+    if (e instanceof Usage) console.error(`${e.message}\n\n${usage}`);
+    else if (e instanceof Unreadable) console.error(`Cannot verify: ${e.message}`);
+    else throw e;
+    return 2;
+  }
+}
+
+declare const process: { argv: string[]; exitCode?: number } | undefined;
+
+/** Whether node runs this file, rather than importing it. */
+function isCommand(): boolean {
+  if (typeof process === "undefined") return false;
+  const script = process.argv[1];
+  return script !== undefined && /(^|[\\/])verify\.mjs$/.test(script);
+}
+
+if (isCommand()) process!.exitCode = await run(process!.argv.slice(2));

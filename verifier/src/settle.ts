@@ -1,0 +1,276 @@
+// Closes holds. See "Holds and settlements", "Void" and "Late charges".
+
+import {
+  countMaker, inOrder, keepPaid, makesRoom, monthIn, openPeriod, touch, trimKept,
+} from "./accounts.ts";
+import { available, countUse, enterWindow, forgetKnown, reportUse } from "./admission.ts";
+import { alertAdmitted } from "./alerts.ts";
+import { dayOf, monthOf } from "./calendar.ts";
+import { countingDay } from "./accounts.ts";
+import { countPaid, enter, giveBack, take, types } from "./credits.ts";
+import { keyLimit, reachedCap, usedBy } from "./keys.ts";
+import { noId } from "./messages.ts";
+import {
+  type Account, chargeCredits, chargeNone, chargeQuota, closedServed, closedVoid, type Hold, type Late, type Network, open,
+  type Owner, type State,
+} from "./state.ts";
+import { planOf } from "./statements.ts";
+
+const lateIndex = 0xffffffff;
+const mostLate = 10_000;
+const freed = "a request beside it failed: this one is free";
+
+/** An auditor that gets here has found a fault of billing. See "Quarantine". */
+export class Impossible extends Error {}
+
+export function ownerOf(h: Hold): Owner {
+  return (h.account ?? h.network)!;
+}
+
+export function addFailure(s: State, o: Owner): void {
+  o.failures.push(s.time);
+  o.failed++;
+  s.failures.push({ owner: o, time: s.time });
+}
+
+function remember(s: State, h: Hold, at: number): void {
+  h.closed = at;
+  h.remembered = true;
+  s.remembered.push(h);
+}
+
+/** After the time for which it is remembered. */
+export function forget(s: State, h: Hold): void {
+  h.remembered = false;
+  forgetKnown(s, h);
+  const o = ownerOf(h);
+  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+  if (h.account !== undefined && h.account.holds.delete(h)) countMaker(h.account, h, false);
+}
+
+function leaveOpen(h: Hold): void {
+  ownerOf(h).open--;
+  if (h.account !== undefined) h.account.openByKey[h.quotaKey]!--;
+}
+
+export function serve(s: State, h: Hold, at: number, byTimeout: boolean): void {
+  leaveOpen(h);
+  h.result = closedServed;
+  h.timedOut = byTimeout;
+  const a = h.account;
+  if (a !== undefined) {
+    touch(s, a, at);
+    if (h.returned > 0) {
+      enter(s, a, { type: types.adjustment, amount: h.returned, settled: at, reason: freed, hold: h });
+      enter(s, a, { type: types.charge, amount: -h.returned, settled: at, hold: h });
+    } else if (h.charge === chargeCredits) {
+      enter(s, a, { type: types.charge, amount: -h.cost, settled: at, hold: h });
+    }
+    if (!byTimeout) {
+      a.holds.delete(h);
+      countMaker(a, h, false);
+    }
+    if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);
+  }
+  if (byTimeout || h.idempotency !== "") remember(s, h, at);
+  else forgetKnown(s, h);
+}
+
+function freeId(h: Hold): void {
+  const o = ownerOf(h);
+  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+}
+
+export function voidOpen(s: State, h: Hold, at: number, byTimeout: boolean, fromEdge: boolean): void {
+  leaveOpen(h);
+  h.result = closedVoid;
+  h.timedOut = byTimeout;
+  freeId(h);
+  undo(s, h, at);
+  if (h.write && (byTimeout || fromEdge)) addLate(s, h, at);
+  if (byTimeout) remember(s, h, at);
+  else forgetKnown(s, h);
+}
+
+/** The steps of "Void". */
+function undo(s: State, h: Hold, at: number): void {
+  if (h.network !== undefined) {
+    const i = h.network.admitted.indexOf(h.time);
+    if (i >= 0) h.network.admitted.splice(i, 1);
+    return;
+  }
+  const a = h.account!;
+  touch(s, a, at);
+  if (a.holds.delete(h)) countMaker(a, h, false);
+  const paid = h.charge === chargeCredits;
+  const final = makesRoom(s, a, h);
+  if (h.lineage?.month === h.month) h.lineage.used[h.quotaKey] = atLeastZero(h.lineage.used[h.quotaKey]! - 1);
+  const m = monthIn(a, h.month);
+  if (m !== undefined) {
+    m.used[h.quotaKey] = atLeastZero(m.used[h.quotaKey]! - 1);
+    h.period!.used[h.quotaKey]!--;
+  }
+  if (paid) countPaid(a, m, h, h.cost, -1, s.terms + a.ownTerms);
+  reportUse(s, a, h, -1, paid ? -1 : 0, -h.cost);
+  dropKept(a, h);
+  if (paid) giveBack(s, a, h.uses!, at);
+  if (final) makeRoom(s, a, h.month, h.quotaKey, at);
+}
+
+function atLeastZero(n: number): number {
+  if (n < 0) throw new Impossible("a counter would fall below zero: the rules put the account into quarantine");
+  return n;
+}
+
+function dropKept(a: Account, h: Hold): void {
+  const list = a.kept.get(h.month * 16 + h.quotaKey);
+  const i = list?.indexOf(h) ?? -1;
+  if (i >= 0) list!.splice(i, 1);
+}
+
+/** "A void makes the newest paid request free". */
+function makeRoom(s: State, a: Account, month: number, quotaKey: number, at: number): void {
+  const m = monthIn(a, month);
+  const { limit } = planOf(s.book, a.tier).terms[quotaKey]!;
+  if (m === undefined || limit < 0) return;
+  while (m.paid[quotaKey]! > 0 && m.paid[quotaKey]! > m.used[quotaKey]! - limit) {
+    const newest = newestPaid(s, a, month, quotaKey);
+    if (newest === undefined) throw new Impossible("no paid request is left to be made free");
+    makeFree(s, a, newest, at);
+  }
+  trimKept(a, quotaKey);
+}
+
+function newestPaid(s: State, a: Account, month: number, quotaKey: number): Hold | undefined {
+  const list = a.kept.get(month * 16 + quotaKey);
+  let newest = list?.[list.length - 1];
+  for (const h of a.holds) {
+    if (h.quotaKey !== quotaKey || h.month !== month || makesRoom(s, a, h)) continue;
+    if (newest === undefined || inOrder(h, newest) > 0) newest = h;
+  }
+  return newest;
+}
+
+function makeFree(s: State, a: Account, h: Hold, at: number): void {
+  const price = h.cost;
+  const uses = h.uses!;
+  countPaid(a, monthIn(a, h.month), h, price, -1, s.terms + a.ownTerms);
+  reportUse(s, a, h, 0, -1, -price);
+  dropKept(a, h);
+  h.charge = chargeQuota;
+  h.cost = 0;
+  h.uses = undefined;
+  if (h.result === open) h.returned = price;
+  else enter(s, a, { type: types.adjustment, amount: price, settled: at, reason: freed, hold: h });
+  if (a.holds.has(h)) countMaker(a, h, true);
+  giveBack(s, a, uses, at);
+}
+
+export function settle(s: State, h: Hold, result: number, failed: boolean, fromEdge: boolean): void {
+  const isVoid = result === closedVoid;
+  const o = ownerOf(h);
+  if (h.result === open) {
+    if (isVoid) {
+      voidOpen(s, h, s.time, false, fromEdge);
+      if (failed) addFailure(s, o);
+    } else serve(s, h, s.time, false);
+    return;
+  }
+  if (!h.timedOut) return;
+  if (h.account !== undefined) touch(s, h.account, s.time);
+  if (!fromEdge && isVoid) o.late.delete(h.request);
+  if (h.result === result) {
+    confirm(h);
+    if (isVoid && failed) addFailure(s, o);
+  } else if (isVoid) {
+    correct(s, h);
+    if (failed) addFailure(s, o);
+  } else {
+    const late = o.late.get(h.request);
+    o.late.delete(h.request);
+    h.result = closedServed;
+    h.timedOut = false;
+    chargeLate(s, late ?? lateOf(h, s.time));
+  }
+}
+
+function confirm(h: Hold): void {
+  h.timedOut = false;
+  if (h.account !== undefined && h.account.holds.delete(h)) countMaker(h.account, h, false);
+}
+
+/** A void of what a time-out served. */
+function correct(s: State, h: Hold): void {
+  const a = h.account;
+  if (a !== undefined && h.charge === chargeCredits) {
+    enter(s, a, { type: types.adjustment, amount: h.cost, settled: s.time, reason: "request failed", hold: h });
+  }
+  freeId(h);
+  undo(s, h, s.time);
+  h.result = closedVoid;
+  h.timedOut = false;
+  h.remembered = false;
+  forgetKnown(s, h);
+}
+
+function lateOf(h: Hold, time: number): Late {
+  return { request: h.request, quotaKey: h.quotaKey, time, key: h.key, lineage: h.lineage, owner: ownerOf(h) };
+}
+
+function addLate(s: State, h: Hold, at: number): void {
+  const late = lateOf(h, at);
+  const { late: all } = late.owner;
+  all.set(late.request, late);
+  s.late.push(late);
+  if (all.size > mostLate) all.delete(all.keys().next().value!);
+}
+
+export function chargeLate(s: State, late: Late): void {
+  if ("admitted" in late.owner) {
+    const n = late.owner as Network;
+    if (n.admitted.length < (s.book?.anonymousLimit ?? 0)) enterWindow(s, n, s.time);
+    return;
+  }
+  const a = late.owner as Account;
+  touch(s, a, s.time);
+  const { quotaKey, lineage } = late;
+  const m = a.current;
+  const terms = planOf(s.book, a.tier).terms[quotaKey]!;
+  const own = lineage === undefined ? undefined : keyLimit(lineage, quotaKey);
+  const h = lateHold(s, a, late);
+  if (own !== undefined && usedBy(lineage!, m.month, quotaKey) >= own) {
+    m.waived[quotaKey]!++;
+    return;
+  }
+  if (terms.limit < 0) h.charge = chargeNone;
+  else if (m.used[quotaKey]! < terms.limit) h.charge = chargeQuota;
+  else if (terms.overage && available(a) >= terms.price && reachedCap(s, a, lineage, terms.price) === undefined) {
+    h.charge = chargeCredits;
+  } else {
+    m.waived[quotaKey]!++;
+    return;
+  }
+  countUse(a, h);
+  const before = a.available;
+  if (h.charge === chargeCredits) {
+    h.cost = terms.price;
+    h.uses = take(a, h.cost);
+    countPaid(a, m, h, h.cost, 1, h.terms);
+    enter(s, a, { type: types.charge, amount: -h.cost, settled: s.time, hold: h });
+    keepPaid(a, h);
+  }
+  reportUse(s, a, h, 1, h.cost > 0 || h.charge === chargeCredits ? 1 : 0, h.cost);
+  if (s.answers) alertAdmitted(s, a, h, before);
+}
+
+function lateHold(s: State, a: Account, late: Late): Hold {
+  const month = a.current.month;
+  return {
+    request: late.request, account: a, network: undefined, quotaKey: late.quotaKey, time: s.time, month,
+    day: month === monthOf(s.time) ? dayOf(s.time) : countingDay(a, s.time), charge: chargeQuota, cost: 0, returned: 0,
+    uses: undefined, write: true, idempotency: "", readHash: noId, repeats: 0, result: closedServed, closed: s.time,
+    timedOut: false, remembered: false, makesRoom: false, message: undefined, sequence: s.sequence, index: lateIndex,
+    terms: s.terms + a.ownTerms, key: late.key, lineage: late.lineage, period: openPeriod(a),
+  };
+}
+

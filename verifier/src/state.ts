@@ -1,0 +1,369 @@
+// What the fold remembers.
+
+import type { Cap } from "./command_messages.ts";
+import { type Book, quotaKeys } from "./prices.ts";
+import { Heap, Queue } from "./queue.ts";
+import { type Hash, sha256 } from "./sha256.ts";
+
+/** Counters by quota key; [0] is not used. */
+export type Counters = number[];
+
+export function counters(): Counters {
+  return new Array<number>(quotaKeys + 1).fill(0);
+}
+
+/** A part of a month with one tier and one price book. */
+export interface Period {
+  start: number;
+  end: number;
+  tier: number;
+  book: Book | undefined;
+  used: Counters;
+  paid: Counters;
+  amount: Counters;
+}
+
+export interface Month {
+  month: number;
+  used: Counters;
+  overage: Counters;
+  spent: Counters;
+  waived: Counters;
+  refunded: Counters;
+  /** Overage under the present terms. */
+  paid: Counters;
+  spentSum: number;
+  /** The last one is open in the account's current month. */
+  periods: Period[];
+  granted: number;
+  expired: number;
+  adjusted: number;
+  charged: number;
+  refundedSum: number;
+  refunds: { request: string; quotaKey: number; amount: number }[];
+  /** Tier and book at the month's end. */
+  tier: number;
+  book: Book | undefined;
+  storage: StorageMonth;
+}
+
+export interface StorageMonth {
+  startBytes: bigint;
+  /** Changes in it, by day from 1970: bytes, and byte-milliseconds until that day's end. */
+  days: Map<number, { net: bigint; integral: bigint }>;
+  /** Byte-milliseconds of an earlier month that was closed. */
+  carried: bigint;
+}
+
+export interface Grant {
+  id: number;
+  amount: number;
+  left: number;
+  /** 0: never */
+  expires: number;
+  created: number;
+  reason: string;
+  over: boolean;
+}
+
+export interface GrantUse {
+  grant: Grant;
+  amount: number;
+}
+
+export const chargeNone = 0;
+export const chargeQuota = 1;
+export const chargeCredits = 2;
+
+export const open = 0;
+export const closedServed = 1;
+export const closedVoid = 2;
+
+/** The hold of an admitted request, and what is remembered of it later. */
+export interface Hold {
+  request: string;
+  account: Account | undefined;
+  network: Network | undefined;
+  quotaKey: number;
+  time: number;
+  month: number;
+  day: number;
+  charge: number;
+  cost: number;
+  /** A former price that another void has given back while the hold was open. */
+  returned: number;
+  uses: GrantUse[] | undefined;
+  write: boolean;
+  idempotency: string;
+  readHash: string;
+  repeats: number;
+  result: number;
+  closed: number;
+  /** Closed by a time-out that no settlement has confirmed. */
+  timedOut: boolean;
+  remembered: boolean;
+  /** Counted in Account.makers. */
+  makesRoom: boolean;
+  message: Admitted | undefined;
+  sequence: number;
+  index: number;
+  terms: number;
+  key: number;
+  lineage: Lineage | undefined;
+  period: Period | undefined;
+}
+
+/** The holds of a message by position, for Served. */
+export interface Admitted {
+  sequence: number;
+  holds: (Hold | undefined)[];
+  known: number;
+}
+
+export interface Spending {
+  day: number;
+  today: number;
+  total: number;
+}
+
+export interface Lineage {
+  line: number;
+  name: string;
+  scopes: number[];
+  quotas: { quotaKey: number; limit: number }[];
+  cap: Cap | undefined;
+  spending: Spending;
+  month: number;
+  used: Counters;
+  overage: Counters;
+  spent: Counters;
+}
+
+export interface Key {
+  number: number;
+  lineage: Lineage;
+  former: boolean;
+  version: number;
+  fingerprint: string;
+  prefix: string;
+  created: number;
+  lastUsed: number;
+  expires: number;
+  revoked: number;
+  replaced: boolean;
+  replacedBy: number;
+}
+
+export interface Late {
+  request: string;
+  quotaKey: number;
+  time: number;
+  key: number;
+  lineage: Lineage | undefined;
+  owner: Owner;
+}
+
+export interface Payment {
+  provider: string;
+  id: string;
+  credits: number;
+  reversed: number;
+  asOf: number;
+  number: number;
+  time: number;
+  plan: string;
+  amountCents: number;
+  taxCents: number;
+  topUp: number;
+  reversedCents: number;
+}
+
+export interface Subscription {
+  provider: string;
+  id: string;
+  tier: number;
+  active: boolean;
+  pastDue: boolean;
+  cancels: boolean;
+  created: number;
+  periodEnd: number;
+  asOf: number;
+  feeCents: number;
+  nextTier: number;
+}
+
+export interface TopUp {
+  below: number;
+  credits: number;
+  monthMicros: number;
+  last: number;
+  due: number;
+  dueMicros: number;
+  month: number;
+  spent: number;
+  failures: number;
+  reason: string;
+  off: boolean;
+  retry: number;
+}
+
+export interface Webhook {
+  id: string;
+  events: number;
+  thresholds: number[];
+  balanceBelow: number;
+  created: number;
+}
+
+export interface Owner {
+  id: string;
+  /** Times of failed calls in the window. */
+  failures: Queue<number>;
+  failed: number;
+  late: Map<string, Late>;
+  byIdempotency: Map<string, Hold>;
+  /** Number of open holds. */
+  open: number;
+}
+
+export interface Account extends Owner {
+  tier: number;
+  nextTier: number;
+  created: number;
+  previous: Month | undefined;
+  current: Month;
+  grants: Grant[];
+  available: number;
+  owed: number;
+  settled: number;
+  /** Changes whenever earlier payments become final; added to the fold's own. */
+  ownTerms: number;
+  seenTerms: number;
+  /** Index in State.books of the one that the open period has. */
+  bookIndex: number;
+  /** Open ones, and those that a time-out served. */
+  holds: Set<Hold>;
+  openByKey: Counters;
+  /** Of holds, by quota key, those whose void makes room. */
+  makers: Counters;
+  /** Served paid requests that a void may make free, by month × 16 + quota key, oldest first. */
+  kept: Map<number, Hold[]>;
+  keys: Key[];
+  nextKey: number;
+  cap: Cap | undefined;
+  spending: Spending;
+  suspended: number;
+  suspensionReason: string;
+  deletes: number;
+  erased: number;
+  storageBytes: bigint;
+  payments: Map<string, Payment>;
+  subscriptions: Subscription[];
+  topUp: TopUp | undefined;
+  webhooks: Webhook[];
+  /** Highest percentage notified, by limit and period. */
+  notified: Map<string, number>;
+  low: Set<number>;
+  warned: Map<number, { expires: number; given: number }>;
+}
+
+export interface Network extends Owner {
+  admitted: number[];
+}
+
+export interface Source {
+  seen: number;
+  usage: number;
+  usageAnswer: unknown;
+  command: number;
+  commandAnswer: unknown;
+}
+
+export interface DomainSource {
+  watermark: number;
+  latest: number;
+  floor: number;
+}
+
+export interface KeptCommand {
+  id: string;
+  bodyHash: string;
+  time: number;
+  status: number;
+  outcome: Record<string, unknown>;
+}
+
+/** What a message did, in the shapes of the vectors. Undefined lists are empty. */
+export interface Effects {
+  undecodable?: boolean;
+  verdicts?: unknown;
+  outcomes?: unknown;
+  ledger?: Record<string, unknown>[];
+  closed?: Record<string, unknown>[];
+  alerts?: Record<string, unknown>[];
+  admin?: Record<string, unknown>[];
+  usage?: Record<string, unknown>[];
+  refused?: { reason: string; count: number }[];
+  recreated?: Record<string, unknown>[];
+}
+
+export interface Sink {
+  ledger(account: Account, entry: Record<string, unknown>): void;
+  closed(account: Account, statement: Record<string, unknown>): void;
+}
+
+export class State {
+  sequence = 0;
+  chain: Uint8Array = new Uint8Array(32);
+  time = 0;
+  peak = 0;
+  rules = 1;
+  offset = 0;
+  book: Book | undefined;
+  books: Book[] = [];
+  upcoming: Book[] = [];
+  bookCount = 0;
+  /** Changes with each price book and version of the rules. */
+  terms = 0;
+
+  readonly accounts = new Map<string, Account>();
+  readonly networks = new Map<string, Network>();
+  readonly sources = new Map<string, Source>();
+  readonly domains = new Map<string, DomainSource>();
+  readonly commands = new Map<string, KeptCommand>();
+  readonly losses = new Set<string>();
+
+  /** Open and remembered holds by request id. */
+  readonly known = new Map<string, Hold>();
+  readonly admitted = new Map<number, Admitted>();
+
+  // Everything that time ends, oldest first. What has ended otherwise is skipped when its turn comes.
+  readonly timeouts = new Queue<Hold>();
+  readonly remembered = new Queue<Hold>();
+  readonly windows = new Queue<{ network: Network; time: number }>();
+  readonly failures = new Queue<{ owner: Owner; time: number }>();
+  readonly late = new Queue<Late>();
+  readonly keptCommands = new Queue<KeptCommand>();
+  readonly expiries = new Heap<{ account: Account; grant: Grant }>((a, b) =>
+    a.grant.expires !== b.grant.expires ? a.grant.expires < b.grant.expires
+    : a.account.id !== b.account.id ? a.account.id < b.account.id
+    : a.grant.id < b.grant.id);
+  readonly topUps = new Set<Account>();
+  readonly warnings = new Set<Account>();
+
+  /** Of the message that is folded. */
+  effects: Effects = {};
+  entries = 0;
+  alertCounts = new Map<string, number>();
+  clock = 0;
+
+  readonly counts = { messages: 0, admissions: 0, settlements: 0, commands: 0, ledger: 0, closed: 0 };
+
+  constructor(
+    readonly partition: number,
+    /** Whether answers and alerts are built too. Bills don't need them. */
+    readonly answers: boolean,
+    readonly sink: Sink,
+    readonly hash: Hash = sha256,
+  ) {}
+}

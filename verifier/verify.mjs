@@ -1,0 +1,4639 @@
+// Generated from src by `npm run generate`: do not edit. README.md says what it checks.
+
+// src/ids.ts
+var digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+function base62(n, width) {
+  let s = "";
+  for (let i = 0; i < width; i++) {
+    s = digits[Number(n % 62n)] + s;
+    n /= 62n;
+  }
+  return s;
+}
+function idNumber(id) {
+  let n = 0n;
+  for (let i = 0; i < id.length; i++) n = n << 16n | BigInt(id.charCodeAt(i));
+  return n;
+}
+function idFromNumber(n) {
+  return String.fromCharCode(
+    Number(n >> 48n),
+    Number(n >> 32n & 0xffffn),
+    Number(n >> 16n & 0xffffn),
+    Number(n & 0xffffn)
+  );
+}
+function showId(id) {
+  return base62(idNumber(id), 11);
+}
+function parseId(text2) {
+  if (!/^[0-9A-Za-z]{11}$/.test(text2)) return void 0;
+  let n = 0n;
+  for (const c of text2) n = n * 62n + BigInt(digits.indexOf(c));
+  return n < 1n << 64n ? idFromNumber(n) : void 0;
+}
+function keyBytes(key) {
+  const b = new Uint8Array(key.length * 2);
+  for (let i = 0; i < key.length; i++) {
+    b[2 * i] = key.charCodeAt(i) >> 8;
+    b[2 * i + 1] = key.charCodeAt(i) & 255;
+  }
+  return b;
+}
+function position(sequence, index) {
+  return base62(BigInt(sequence), 11) + base62(BigInt(index), 6);
+}
+var alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+function base64(b) {
+  let s = "";
+  for (let i = 0; i < b.length; i += 3) {
+    const n = b[i] << 16 | (b[i + 1] ?? 0) << 8 | (b[i + 2] ?? 0);
+    s += alphabet[n >> 18] + alphabet[n >> 12 & 63];
+    s += i + 1 < b.length ? alphabet[n >> 6 & 63] : "=";
+    s += i + 2 < b.length ? alphabet[n & 63] : "=";
+  }
+  return s;
+}
+var values = new Int8Array(128).fill(-1);
+for (let i = 0; i < 64; i++) values[alphabet.charCodeAt(i)] = i;
+function fromBase64(s) {
+  if (s.length % 4 !== 0) return void 0;
+  const padding = s.endsWith("==") ? 2 : s.endsWith("=") ? 1 : 0;
+  const out = new Uint8Array(s.length / 4 * 3 - padding);
+  let at = 0;
+  let n = 0;
+  for (let i = 0; i < s.length - padding; i++) {
+    const v = values[s.charCodeAt(i)] ?? -1;
+    if (v < 0) return void 0;
+    n = (n << 6 | v) & 16777215;
+    if (i % 4 === 1) out[at++] = n >> 4;
+    else if (i % 4 === 2) out[at++] = n >> 2 & 255;
+    else if (i % 4 === 3) out[at++] = n & 255;
+  }
+  if (padding === 1 && (n & 3) !== 0 || padding === 2 && (n & 15) !== 0) return void 0;
+  return out;
+}
+function hex(b) {
+  let s = "";
+  for (const x of b) s += (x < 16 ? "0" : "") + x.toString(16);
+  return s;
+}
+
+// src/json.ts
+function u64(into, name, n) {
+  if (n !== 0 && n !== 0n) into[name] = n.toString();
+}
+function put(into, name, value) {
+  if (value !== "" && value !== 0 && value !== false && value !== void 0) into[name] = value;
+}
+function credits64(fields2) {
+  const j = {};
+  for (const [name, n] of Object.entries(fields2)) u64(j, name, n);
+  return j;
+}
+function canonical(value) {
+  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  const members = Object.entries(value).filter(([, v]) => v !== void 0);
+  members.sort(([a], [b]) => a < b ? -1 : a > b ? 1 : 0);
+  return `{${members.map(([k2, v]) => `${JSON.stringify(k2)}:${canonical(v)}`).join(",")}}`;
+}
+
+// src/report.ts
+var shown = 20;
+var longest = 120;
+var Report = class {
+  differences = [];
+  count = 0;
+  /** There may be more than were counted. */
+  more = false;
+  add(d) {
+    this.count++;
+    if (this.differences.length < shown) this.differences.push({ ...d, expected: short(d.expected), found: short(d.found) });
+  }
+};
+function short(text2) {
+  return text2.length > longest ? `${text2.slice(0, longest)}…` : text2;
+}
+function showDifference(d) {
+  const account = d.account === void 0 ? "" : `, account ${d.account}`;
+  const field = d.field === void 0 ? "" : `, field ${d.field}`;
+  return `partition ${d.partition}${account}, ${d.what}${field}: expected ${d.expected}, found ${d.found}`;
+}
+function isObject(v) {
+  return typeof v === "object" && v !== null;
+}
+function text(v) {
+  return v === void 0 ? "missing" : typeof v === "string" ? v : JSON.stringify(v);
+}
+function compareValues(expected, found, path, add3) {
+  if (isObject(expected) && isObject(found) && Array.isArray(expected) === Array.isArray(found)) {
+    const names = /* @__PURE__ */ new Set([...Object.keys(expected), ...Object.keys(found)]);
+    for (const name of names) {
+      const at = Array.isArray(expected) ? `${path}[${name}]` : path === "" ? name : `${path}.${name}`;
+      compareValues(expected[name], found[name], at, add3);
+    }
+    return;
+  }
+  if (expected !== found) add3(path, text(expected), text(found));
+}
+
+// src/calendar.ts
+var second = 1e3;
+var minute = 60 * second;
+var hour = 60 * minute;
+var day = 24 * hour;
+function dayOf(ms) {
+  return Math.floor(ms / day);
+}
+var cachedFrom = 1;
+var cachedUntil = 0;
+var cachedMonth = 0;
+function monthOf(ms) {
+  if (ms < cachedFrom || ms >= cachedUntil) {
+    const d = new Date(ms);
+    cachedMonth = d.getUTCFullYear() * 12 + d.getUTCMonth();
+    cachedFrom = monthStart(cachedMonth);
+    cachedUntil = monthStart(cachedMonth + 1);
+  }
+  return cachedMonth;
+}
+function monthStart(month) {
+  const d = /* @__PURE__ */ new Date(0);
+  d.setUTCFullYear(Math.floor(month / 12), month % 12, 1);
+  return d.getTime();
+}
+function monthName(month) {
+  return `${String(Math.floor(month / 12)).padStart(4, "0")}-${String(month % 12 + 1).padStart(2, "0")}`;
+}
+
+// src/queue.ts
+var Queue = class {
+  items = [];
+  head = 0;
+  push(item) {
+    this.items.push(item);
+  }
+  peek() {
+    return this.items[this.head];
+  }
+  shift() {
+    this.items[this.head++] = void 0;
+    if (this.head > 4096 && this.head * 2 > this.items.length) {
+      this.items = this.items.slice(this.head);
+      this.head = 0;
+    }
+  }
+  map(f) {
+    for (let i = this.head; i < this.items.length; i++) this.items[i] = f(this.items[i]);
+  }
+  forEach(f) {
+    for (let i = this.head; i < this.items.length; i++) f(this.items[i]);
+  }
+};
+var Heap = class {
+  constructor(less) {
+    this.less = less;
+  }
+  less;
+  items = [];
+  peek() {
+    return this.items[0];
+  }
+  push(item) {
+    const { items } = this;
+    let at = items.length;
+    items.push(item);
+    while (at > 0) {
+      const up = at - 1 >> 1;
+      if (!this.less(item, items[up])) break;
+      items[at] = items[up];
+      at = up;
+    }
+    items[at] = item;
+  }
+  pop() {
+    const { items } = this;
+    const last = items.pop();
+    if (last === void 0 || items.length === 0) return;
+    let at = 0;
+    for (; ; ) {
+      let down = 2 * at + 1;
+      if (down >= items.length) break;
+      if (down + 1 < items.length && this.less(items[down + 1], items[down])) down++;
+      if (!this.less(items[down], last)) break;
+      items[at] = items[down];
+      at = down;
+    }
+    items[at] = last;
+  }
+};
+
+// src/prices.ts
+var quotaKeys = 13;
+var maxBalance = 1e15;
+var latestRules = 4;
+var free = 1;
+var admin = 4;
+var nothing = { limit: 0, price: 0, overage: false };
+var noPlan = {
+  name: "",
+  terms: Array.from({ length: quotaKeys + 1 }, () => nothing),
+  fee: 0,
+  freeStorage: 0,
+  storageCents: 0
+};
+var Book = class {
+  constructor(message, from, sequence) {
+    this.message = message;
+    this.from = from;
+    this.sequence = sequence;
+    this.applied = message.id !== "";
+    this.anonymousLimit = message.anonymousLimit;
+    this.anonymousWindow = message.anonymousWindow;
+    for (const tier2 of message.tiers) {
+      const terms = noPlan.terms.slice();
+      for (const t of tier2.terms) {
+        if (t.quotaKey < 1 || t.quotaKey > quotaKeys) continue;
+        terms[t.quotaKey] = { limit: t.limit, price: Math.min(t.price, maxBalance + 1), overage: t.overage };
+      }
+      this.plans.set(tier2.tier, {
+        name: this.applied ? tier2.name : "",
+        terms,
+        fee: this.applied ? tier2.fee : 0,
+        freeStorage: this.applied ? tier2.freeStorage : message.freeStorage,
+        storageCents: this.applied ? tier2.storageCents : message.storageCents
+      });
+    }
+    if (this.applied) return;
+    for (let tier2 = free; tier2 <= admin; tier2++) {
+      if (this.plans.has(tier2)) continue;
+      this.plans.set(tier2, { ...noPlan, freeStorage: message.freeStorage, storageCents: message.storageCents });
+    }
+  }
+  message;
+  from;
+  sequence;
+  plans = /* @__PURE__ */ new Map();
+  anonymousLimit;
+  anonymousWindow;
+  applied;
+  withdrawn = false;
+  plan(tier2) {
+    return this.plans.get(tier2) ?? noPlan;
+  }
+  /** The name of a tier that is not built in. */
+  planName(tier2) {
+    return tier2 > admin ? this.plan(tier2).name : "";
+  }
+  hasTier(tier2) {
+    return tier2 >= free && tier2 <= admin || tier2 > admin && tier2 <= 15 && this.plan(tier2).name !== "";
+  }
+  /** Whether plans, limits and prices are the same. */
+  sameAs(other) {
+    return this.comparable() === other.comparable();
+  }
+  comparable() {
+    const plans = [...this.plans].sort(([a], [b]) => a - b);
+    return JSON.stringify([this.anonymousLimit, this.anonymousWindow, plans]);
+  }
+};
+
+// src/statements.ts
+var gigabyte = 1n << 30n;
+function changeStorage(s, a, delta, at) {
+  let change2 = BigInt(delta);
+  if (change2 < -a.storageBytes) change2 = -a.storageBytes;
+  a.storageBytes += change2;
+  const first = monthStart((a.previous ?? a.current).month);
+  const from = Math.max(at <= 0 || at > s.time ? s.time : at, a.created, first);
+  const start = monthStart(a.current.month);
+  if (from >= start || a.previous === void 0) {
+    addChange(a.current, from, change2);
+    return;
+  }
+  a.current.storage.startBytes += change2;
+  if (isClosed(s, a.previous.month)) a.current.storage.carried += change2 * BigInt(start - from);
+  else addChange(a.previous, from, change2);
+}
+function addChange(m, at, change2) {
+  const d = Math.floor(at / day);
+  const record = m.storage.days.get(d) ?? { net: 0n, integral: 0n };
+  record.net += change2;
+  record.integral += change2 * BigInt((d + 1) * day - at);
+  m.storage.days.set(d, record);
+}
+function isClosed(s, month) {
+  return s.peak >= monthStart(month + 1) + day;
+}
+function integrate(m, until) {
+  let sum = m.storage.carried;
+  const days = [];
+  let bytes3 = m.storage.startBytes;
+  if (bytes3 === 0n && m.storage.days.size === 0) return { sum, days };
+  const end2 = monthStart(m.month + 1) / day;
+  for (let d = monthStart(m.month) / day; d < end2 && d * day < until; d++) {
+    const change2 = m.storage.days.get(d);
+    let integral = bytes3 * BigInt(day) + (change2?.integral ?? 0n);
+    bytes3 += change2?.net ?? 0n;
+    if (until < (d + 1) * day) integral -= bytes3 * BigInt((d + 1) * day - until);
+    sum += integral;
+    if (integral !== 0n) days.push({ day: d, integral });
+  }
+  return { sum, days };
+}
+function billStorage(m, plan, until) {
+  const { sum, days } = integrate(m, until);
+  const length = BigInt(monthStart(m.month + 1) - monthStart(m.month));
+  const positive = sum > 0n ? sum : 0n;
+  const over = sum - BigInt(plan.freeStorage) * length;
+  const billed = over > 0n ? over : 0n;
+  return {
+    sum,
+    days,
+    average: positive / length,
+    billed: billed / length,
+    cents: billed * BigInt(plan.storageCents) / (gigabyte * length)
+  };
+}
+var mask = (1n << 64n) - 1n;
+function put128(into, name, n) {
+  const high = n >> 64n & mask;
+  const low = n & mask;
+  if (high !== 0n) into[`${name}_high`] = high.toString();
+  if (low !== 0n) into[`${name}_low`] = low.toString();
+}
+function showUsage(m, plan) {
+  const lines = [];
+  for (let key = 1; key <= quotaKeys; key++) {
+    const { limit } = plan.terms[key];
+    const used = m.used[key];
+    const line2 = { quota_key: key };
+    u64(line2, "used", used);
+    u64(line2, "limit", limit);
+    u64(line2, "remaining", limit < 0 ? -1 : Math.max(0, limit - used));
+    u64(line2, "overage", m.overage[key]);
+    u64(line2, "spent_micros", m.spent[key]);
+    u64(line2, "waived", m.waived[key]);
+    u64(line2, "refunded_micros", m.refunded[key]);
+    lines.push(line2);
+  }
+  return lines;
+}
+function showStatement(s, a, m, until) {
+  const isCurrent = m === a.current;
+  const book = isCurrent ? s.book : m.book;
+  const tier2 = isCurrent ? a.tier : m.tier;
+  const plan = planOf(book, tier2);
+  const bill = billStorage(m, plan, until);
+  const periods2 = showPeriods(a, m);
+  const j = { period: monthName(m.month), usage: showUsage(m, plan), tier: tier2, storage_by_day: true };
+  put(j, "closed", isClosed(s, m.month));
+  u64(j, "spent_micros", m.spentSum);
+  u64(j, "storage_average_bytes", bill.average);
+  u64(j, "storage_free_bytes", plan.freeStorage);
+  u64(j, "storage_billed_bytes", bill.billed);
+  u64(j, "storage_overage_cents", bill.cents);
+  put128(j, "storage_byte_ms", bill.sum);
+  if (bill.days.length > 0) {
+    j["storage_days"] = bill.days.map((d) => {
+      const line2 = { day: d.day };
+      put128(line2, "byte_ms", d.integral);
+      return line2;
+    });
+  }
+  j["periods"] = periods2.shown;
+  j["credits"] = showCredits(a, m);
+  u64(j, "storage_cents_per_gb_month", plan.storageCents);
+  u64(j, "fees_cents", periods2.fees);
+  put(j, "plan", book?.planName(tier2) ?? "");
+  return j;
+}
+var noTerms = { limit: 0, price: 0, overage: false };
+var emptyPlan = {
+  name: "",
+  terms: Array.from({ length: quotaKeys + 1 }, () => noTerms),
+  fee: 0,
+  freeStorage: 0,
+  storageCents: 0
+};
+function planOf(book, tier2) {
+  return book?.plan(tier2) ?? emptyPlan;
+}
+function mergedPeriods(m) {
+  const end2 = monthStart(m.month + 1);
+  const merged = [];
+  for (const [i, p] of m.periods.entries()) {
+    const ended = i === m.periods.length - 1 ? Math.max(end2, p.start) : p.end;
+    if (ended === p.start && p.used.every((n) => n === 0)) continue;
+    const last = merged[merged.length - 1];
+    if (last !== void 0 && equalPeriods(last, p)) {
+      merged[merged.length - 1] = {
+        ...last,
+        end: ended,
+        used: add(last.used, p.used),
+        paid: add(last.paid, p.paid),
+        amount: add(last.amount, p.amount)
+      };
+    } else merged.push({ ...p, end: ended });
+  }
+  return merged;
+}
+function add(x, y) {
+  return x.map((n, i) => n + y[i]);
+}
+function equalPeriods(x, y) {
+  if (x.tier !== y.tier) return false;
+  if (x.book === y.book) return true;
+  const [p, q] = [planOf(x.book, x.tier), planOf(y.book, y.tier)];
+  return p.fee === q.fee && x.book?.planName(x.tier) === y.book?.planName(y.tier) && p.terms.every((t, i) => {
+    const u = q.terms[i];
+    return t.limit === u.limit && t.price === u.price && t.overage === u.overage;
+  });
+}
+function showPeriods(a, m) {
+  const monthSeconds = BigInt((monthStart(m.month + 1) - monthStart(m.month)) / 1e3);
+  let fees = 0n;
+  const shown2 = mergedPeriods(m).map((p) => {
+    const plan = planOf(p.book, p.tier);
+    const until = (ms) => Math.floor((a.erased > 0 ? Math.min(ms, a.erased) : ms) / 1e3);
+    const seconds = Math.max(0, until(p.end) - until(p.start));
+    const fee = BigInt(plan.fee) * BigInt(seconds) / monthSeconds;
+    fees += fee;
+    const j = { start_ms: String(p.start), end_ms: String(p.end), tier: p.tier, lines: showLines(p, plan) };
+    u64(j, "fee_cents", plan.fee);
+    u64(j, "fee_seconds", seconds);
+    u64(j, "fee_amount_cents", fee);
+    put(j, "plan", p.book?.planName(p.tier) ?? "");
+    return j;
+  });
+  return { shown: shown2, fees };
+}
+function showLines(p, plan) {
+  const lines = [];
+  for (let key = 1; key <= quotaKeys; key++) {
+    const t = plan.terms[key];
+    const line2 = { quota_key: key };
+    u64(line2, "limit", t.limit);
+    put(line2, "overage", t.overage);
+    u64(line2, "price_micros", t.price);
+    u64(line2, "used", p.used[key]);
+    u64(line2, "paid", p.paid[key]);
+    u64(line2, "amount_micros", p.amount[key]);
+    lines.push(line2);
+  }
+  return lines;
+}
+function change(m) {
+  return m.granted + m.refundedSum + m.adjusted - m.expired - m.charged;
+}
+function showCredits(a, m) {
+  let closing = a.settled;
+  if (m !== a.current) closing -= change(a.current);
+  if (m !== a.current && m !== a.previous && a.previous !== void 0) closing -= change(a.previous);
+  return credits64({
+    opening_micros: closing - change(m),
+    granted_micros: m.granted,
+    expired_micros: m.expired,
+    adjusted_micros: m.adjusted,
+    charged_micros: m.charged,
+    refunded_micros: m.refundedSum,
+    pending_micros: m.spentSum - m.charged + m.refundedSum,
+    closing_micros: closing
+  });
+}
+
+// src/sha256.ts
+var k = new Uint32Array(64);
+var initial = new Uint32Array(8);
+for (let n = 2, i = 0; i < 64; n++) {
+  let prime = true;
+  for (let d = 2; d * d <= n; d++) if (n % d === 0) prime = false;
+  if (!prime) continue;
+  if (i < 8) initial[i] = fraction(n, 2n);
+  k[i++] = fraction(n, 3n);
+}
+function fraction(n, root) {
+  const target = BigInt(n) << 32n * root;
+  let low = 0n;
+  let high = 1n << 40n;
+  while (high - low > 1n) {
+    const middle = low + high >> 1n;
+    if (middle ** root <= target) low = middle;
+    else high = middle;
+  }
+  return Number(low & 0xffffffffn);
+}
+var w = new Uint32Array(64);
+function block(h, bytes3, at) {
+  for (let i = 0; i < 16; i++, at += 4) {
+    w[i] = bytes3[at] << 24 | bytes3[at + 1] << 16 | bytes3[at + 2] << 8 | bytes3[at + 3];
+  }
+  for (let i = 16; i < 64; i++) {
+    const x = w[i - 15];
+    const y = w[i - 2];
+    const s0 = (x >>> 7 | x << 25) ^ (x >>> 18 | x << 14) ^ x >>> 3;
+    const s1 = (y >>> 17 | y << 15) ^ (y >>> 19 | y << 13) ^ y >>> 10;
+    w[i] = w[i - 16] + s0 + w[i - 7] + s1 | 0;
+  }
+  let [a, b, c, d, e, f, g, j] = h;
+  for (let i = 0; i < 64; i++) {
+    const s1 = (e >>> 6 | e << 26) ^ (e >>> 11 | e << 21) ^ (e >>> 25 | e << 7);
+    const t1 = j + s1 + (e & f ^ ~e & g) + k[i] + w[i] | 0;
+    const s0 = (a >>> 2 | a << 30) ^ (a >>> 13 | a << 19) ^ (a >>> 22 | a << 10);
+    const t2 = s0 + (a & b ^ a & c ^ b & c) | 0;
+    j = g;
+    g = f;
+    f = e;
+    e = d + t1 | 0;
+    d = c;
+    c = b;
+    b = a;
+    a = t1 + t2 | 0;
+  }
+  h[0] += a;
+  h[1] += b;
+  h[2] += c;
+  h[3] += d;
+  h[4] += e;
+  h[5] += f;
+  h[6] += g;
+  h[7] += j;
+}
+var sha256 = (parts) => {
+  const h = initial.slice();
+  const buffer = new Uint8Array(64);
+  let filled = 0;
+  let length = 0;
+  for (const part of parts) {
+    length += part.length;
+    let at = 0;
+    if (filled > 0) {
+      at = Math.min(64 - filled, part.length);
+      buffer.set(part.subarray(0, at), filled);
+      filled += at;
+      if (filled < 64) continue;
+      block(h, buffer, 0);
+      filled = 0;
+    }
+    for (; at + 64 <= part.length; at += 64) block(h, part, at);
+    buffer.set(part.subarray(at));
+    filled = part.length - at;
+  }
+  buffer[filled++] = 128;
+  if (filled > 56) {
+    buffer.fill(0, filled);
+    block(h, buffer, 0);
+    filled = 0;
+  }
+  buffer.fill(0, filled);
+  const view = new DataView(buffer.buffer);
+  view.setUint32(56, Math.floor(length / 536870912));
+  view.setUint32(60, length * 8 >>> 0);
+  block(h, buffer, 0);
+  const out = new Uint8Array(32);
+  const words = new DataView(out.buffer);
+  h.forEach((x, i) => words.setUint32(4 * i, x));
+  return out;
+};
+
+// src/state.ts
+function counters() {
+  return new Array(quotaKeys + 1).fill(0);
+}
+var chargeNone = 0;
+var chargeQuota = 1;
+var chargeCredits = 2;
+var open = 0;
+var closedServed = 1;
+var closedVoid = 2;
+var State = class {
+  constructor(partition, answers, sink, hash = sha256) {
+    this.partition = partition;
+    this.answers = answers;
+    this.sink = sink;
+    this.hash = hash;
+  }
+  partition;
+  answers;
+  sink;
+  hash;
+  sequence = 0;
+  chain = new Uint8Array(32);
+  time = 0;
+  peak = 0;
+  rules = 1;
+  offset = 0;
+  book;
+  books = [];
+  upcoming = [];
+  bookCount = 0;
+  /** Changes with each price book and version of the rules. */
+  terms = 0;
+  accounts = /* @__PURE__ */ new Map();
+  networks = /* @__PURE__ */ new Map();
+  sources = /* @__PURE__ */ new Map();
+  domains = /* @__PURE__ */ new Map();
+  commands = /* @__PURE__ */ new Map();
+  losses = /* @__PURE__ */ new Set();
+  /** Open and remembered holds by request id. */
+  known = /* @__PURE__ */ new Map();
+  admitted = /* @__PURE__ */ new Map();
+  // Everything that time ends, oldest first. What has ended otherwise is skipped when its turn comes.
+  timeouts = new Queue();
+  remembered = new Queue();
+  windows = new Queue();
+  failures = new Queue();
+  late = new Queue();
+  keptCommands = new Queue();
+  expiries = new Heap((a, b) => a.grant.expires !== b.grant.expires ? a.grant.expires < b.grant.expires : a.account.id !== b.account.id ? a.account.id < b.account.id : a.grant.id < b.grant.id);
+  topUps = /* @__PURE__ */ new Set();
+  warnings = /* @__PURE__ */ new Set();
+  /** Of the message that is folded. */
+  effects = {};
+  entries = 0;
+  alertCounts = /* @__PURE__ */ new Map();
+  clock = 0;
+  counts = { messages: 0, admissions: 0, settlements: 0, commands: 0, ledger: 0, closed: 0 };
+};
+
+// src/accounts.ts
+function newOwner(id) {
+  return { id, failures: new Queue(), failed: 0, late: /* @__PURE__ */ new Map(), byIdempotency: /* @__PURE__ */ new Map(), open: 0 };
+}
+function newNetwork(id) {
+  return { ...newOwner(id), admitted: [] };
+}
+function newLineage(line2, name) {
+  return {
+    line: line2,
+    name,
+    scopes: [],
+    quotas: [],
+    cap: void 0,
+    spending: { day: 0, today: 0, total: 0 },
+    month: 0,
+    used: counters(),
+    overage: counters(),
+    spent: counters()
+  };
+}
+function newAccount(s, id, tier2) {
+  return {
+    ...newOwner(id),
+    tier: tier2,
+    nextTier: 0,
+    created: s.time,
+    previous: void 0,
+    current: newMonth(monthOf(s.time), s.time, tier2, s, 0n),
+    grants: [],
+    available: 0,
+    owed: 0,
+    settled: 0,
+    ownTerms: 0,
+    seenTerms: s.terms,
+    bookIndex: s.books.length - 1,
+    holds: /* @__PURE__ */ new Set(),
+    openByKey: counters(),
+    makers: counters(),
+    kept: /* @__PURE__ */ new Map(),
+    keys: [],
+    nextKey: 1,
+    cap: void 0,
+    spending: { day: 0, today: 0, total: 0 },
+    suspended: 0,
+    suspensionReason: "",
+    deletes: 0,
+    erased: 0,
+    storageBytes: 0n,
+    payments: /* @__PURE__ */ new Map(),
+    subscriptions: [],
+    topUp: void 0,
+    webhooks: [],
+    notified: /* @__PURE__ */ new Map(),
+    low: /* @__PURE__ */ new Set(),
+    warned: /* @__PURE__ */ new Map()
+  };
+}
+function newMonth(month, start, tier2, s, startBytes, book = s.book) {
+  return {
+    month,
+    used: counters(),
+    overage: counters(),
+    spent: counters(),
+    waived: counters(),
+    refunded: counters(),
+    paid: counters(),
+    spentSum: 0,
+    periods: [newPeriod(start, tier2, book)],
+    granted: 0,
+    expired: 0,
+    adjusted: 0,
+    charged: 0,
+    refundedSum: 0,
+    refunds: [],
+    tier: tier2,
+    book: void 0,
+    storage: { startBytes, days: /* @__PURE__ */ new Map(), carried: 0n }
+  };
+}
+function newPeriod(start, tier2, book) {
+  return { start, end: 0, tier: tier2, book, used: counters(), paid: counters(), amount: counters() };
+}
+function openPeriod(a) {
+  return a.current.periods[a.current.periods.length - 1];
+}
+function touch(s, a, now) {
+  const target = monthOf(now);
+  if (a.current.month >= target && a.bookIndex === s.books.length - 1 && a.seenTerms === s.terms + a.ownTerms) return;
+  for (; ; ) {
+    const next = s.books[a.bookIndex + 1];
+    const over = a.current.month < target;
+    if (next !== void 0 && (!over || next.from < monthStart(a.current.month + 1))) {
+      a.bookIndex++;
+      beginPeriod(a, next.from, a.tier, next);
+    } else if (over) beginMonth(s, a);
+    else break;
+  }
+  followTerms(s, a);
+}
+function beginPeriod(a, at, tier2, book) {
+  const ended = openPeriod(a);
+  ended.end = Math.max(at, ended.start);
+  a.current.periods.push(newPeriod(ended.end, tier2, book));
+}
+function beginMonth(s, a) {
+  const start = monthStart(a.current.month + 1);
+  const ended = openPeriod(a);
+  ended.end = start;
+  a.current.tier = a.tier;
+  a.current.book = ended.book;
+  if (a.nextTier !== 0 && a.nextTier !== a.tier) {
+    a.tier = a.nextTier;
+    a.ownTerms++;
+  }
+  a.nextTier = 0;
+  let bytes3 = a.current.storage.startBytes;
+  for (const d of a.current.storage.days.values()) bytes3 += d.net;
+  const leaving = a.previous;
+  const next = newMonth(a.current.month + 1, start, a.tier, s, bytes3, ended.book);
+  if (leaving !== void 0) {
+    s.sink.closed(a, showStatement(s, a, leaving, s.time));
+    s.counts.closed++;
+    for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
+  }
+  a.previous = a.current;
+  a.current = next;
+}
+function followTerms(s, a) {
+  const terms = s.terms + a.ownTerms;
+  if (a.seenTerms === terms) return;
+  a.seenTerms = terms;
+  a.current.paid.fill(0);
+  a.previous?.paid.fill(0);
+  a.kept.clear();
+  for (const h of a.holds) {
+    if (h.makesRoom) continue;
+    h.makesRoom = true;
+    a.makers[h.quotaKey]++;
+  }
+}
+function setTier(s, a, tier2) {
+  a.nextTier = 0;
+  if (tier2 === a.tier) return;
+  a.tier = tier2;
+  beginPeriod(a, s.time, tier2, openPeriod(a).book);
+  a.ownTerms++;
+  followTerms(s, a);
+}
+function monthIn(a, month) {
+  if (a.current.month === month) return a.current;
+  return a.previous?.month === month ? a.previous : void 0;
+}
+function countingDay(a, time) {
+  return Math.max(Math.floor(time / day), monthStart(a.current.month) / day);
+}
+function makesRoom(s, a, h) {
+  return h.charge !== chargeCredits || h.terms !== s.terms + a.ownTerms;
+}
+function countMaker(a, h, makes) {
+  if (h.makesRoom === makes) return;
+  h.makesRoom = makes;
+  a.makers[h.quotaKey] += makes ? 1 : -1;
+  if (!makes) trimKept(a, h.quotaKey);
+}
+function trimKept(a, quotaKey) {
+  if (a.kept.size === 0) return;
+  const most = a.makers[quotaKey];
+  for (const [key, list] of a.kept) {
+    if ((key & 15) !== quotaKey) continue;
+    if (most === 0) a.kept.delete(key);
+    else if (list.length > most) list.splice(0, list.length - most);
+  }
+}
+function inOrder(x, y) {
+  return x.sequence - y.sequence || x.index - y.index;
+}
+function keepPaid(a, h) {
+  const most = a.makers[h.quotaKey];
+  if (most === 0) return;
+  const key = h.month * 16 + h.quotaKey;
+  const list = a.kept.get(key);
+  if (list === void 0) {
+    a.kept.set(key, [h]);
+    return;
+  }
+  let at = list.length;
+  while (at > 0 && inOrder(h, list[at - 1]) < 0) at--;
+  list.splice(at, 0, h);
+  trimKept(a, h.quotaKey);
+}
+
+// src/keys.ts
+var capDay = 1;
+var capMonth = 2;
+var capTotal = 3;
+function isLive(k2, now) {
+  return k2.revoked === 0 && (k2.expires === 0 || now < k2.expires);
+}
+function validKey(a, m, now) {
+  if (m.keyVersion === 0) return void 0;
+  for (const k2 of a.keys) {
+    const number2 = k2.former ? 0 : k2.number;
+    if (number2 === m.key && k2.version === m.keyVersion && k2.fingerprint === m.fingerprint && isLive(k2, now)) return k2;
+  }
+  return void 0;
+}
+function currentVersion(a, now) {
+  let lowest = 0;
+  for (const k2 of a.keys) {
+    if (k2.number !== 0 && !k2.former) continue;
+    if (k2.version > 0 && isLive(k2, now) && (lowest === 0 || k2.version < lowest)) lowest = k2.version;
+  }
+  return lowest;
+}
+function enterMonth(l, month) {
+  if (l.month >= month) return;
+  l.month = month;
+  l.used.fill(0);
+  l.overage.fill(0);
+  l.spent.fill(0);
+}
+function usedBy(l, month, quotaKey) {
+  return l.month === month ? l.used[quotaKey] : 0;
+}
+function keyLimit(l, quotaKey) {
+  for (const q of l.quotas) if (q.quotaKey === quotaKey) return q.limit;
+  return void 0;
+}
+function capSpent(s, a, owner, period) {
+  const { spending } = owner;
+  if (period === capTotal) return spending.total;
+  if (period === capDay) return spending.day === countingDay(a, s.time) ? spending.today : 0;
+  if ("current" in owner) return owner.current.spentSum;
+  return owner.month === a.current.month ? owner.spent.reduce((x, y) => x + y, 0) : 0;
+}
+function capEnd(s, a, cap2) {
+  if (cap2.period === capDay) return (countingDay(a, s.time) + 1) * day;
+  return cap2.period === capMonth ? monthStart(a.current.month + 1) : 0;
+}
+function reachedCap(s, a, l, price) {
+  if (price === 0) return void 0;
+  if (l?.cap !== void 0 && capSpent(s, a, l, l.cap.period) + price > l.cap.amount) return { cap: l.cap, ofKey: true };
+  if (a.cap !== void 0 && capSpent(s, a, a, a.cap.period) + price > a.cap.amount) return { cap: a.cap, ofKey: false };
+  return void 0;
+}
+
+// src/alerts.ts
+var alertTypes = [
+  "",
+  "ALERT_QUOTA",
+  "ALERT_CAP",
+  "ALERT_BALANCE",
+  "ALERT_KEY",
+  "ALERT_KEY_CREATED",
+  "ALERT_KEY_REVOKED",
+  "ALERT_PASTE_CREATED",
+  "ALERT_PASTE_UPDATED",
+  "ALERT_PASTE_DELETED",
+  "ALERT_PASTE_BURNED",
+  "ALERT_LITE_CREATED",
+  "ALERT_LITE_UPDATED",
+  "ALERT_LITE_DELETED",
+  "ALERT_LITE_BURNED",
+  "ALERT_TEST",
+  "ALERT_FILE_CREATED",
+  "ALERT_FILE_DELETED",
+  "ALERT_TOP_UP_OFF",
+  "ALERT_PAYMENT"
+];
+var quota = 1;
+var capAlert = 2;
+var balance = 3;
+var keyExpires = 4;
+var keyCreated = 5;
+var keyRevoked = 6;
+var test = 15;
+var topUpOff = 18;
+var payment = 19;
+var contentTypes = 212928;
+var defaultThresholds = [50, 80, 100];
+var warnings = [7 * day, day];
+function wants(w2, type) {
+  return (w2.events & 1 << type - 1) !== 0;
+}
+function wantsContent(a) {
+  return a.webhooks.some((w2) => (w2.events & contentTypes) !== 0);
+}
+function subscribed(a, type) {
+  return a.webhooks.filter((w2) => wants(w2, type));
+}
+function alert(s, a, type, webhooks, fields2) {
+  const index = s.alertCounts.get(a.id) ?? 0;
+  s.alertCounts.set(a.id, index + 1);
+  const order = new Uint8Array(4);
+  new DataView(order.buffer).setUint32(0, index);
+  const sum = s.hash([new TextEncoder().encode("alert"), s.chain, keyBytes(a.id), order]);
+  const view = new DataView(sum.buffer, sum.byteOffset);
+  const id = `evt_${base62(view.getBigUint64(0), 11)}${base62(view.getBigUint64(8), 11)}`;
+  const j = {
+    id,
+    position: position(s.sequence, index),
+    account: idNumber(a.id).toString(),
+    time_ms: String(s.time),
+    type: alertTypes[type]
+  };
+  if (webhooks.length > 0) j["webhooks"] = webhooks.map((w2) => idNumber(w2.id).toString());
+  (s.effects.alerts ??= []).push(Object.assign(j, fields2));
+  return id;
+}
+function alertAdmitted(s, a, h, before2) {
+  if (a.webhooks.length === 0) return;
+  const { limit } = planOf(s.book, a.tier).terms[h.quotaKey];
+  const [from, until] = [monthStart(a.current.month), monthStart(a.current.month + 1)];
+  if (limit > 0) {
+    const used = a.current.used[h.quotaKey];
+    const fields2 = { quota_key: h.quotaKey };
+    crossings(s, a, quota, `${h.quotaKey}`, used - 1, used, limit, from, until, fields2);
+  }
+  if (h.charge !== chargeCredits) return;
+  if (h.lineage?.cap !== void 0) alertCap(s, a, h, h.lineage, h.lineage.cap);
+  if (a.cap !== void 0) alertCap(s, a, h, void 0, a.cap);
+  alertBalance(s, a, before2);
+}
+function alertCap(s, a, h, l, cap2) {
+  const spent = capSpent(s, a, l ?? a, cap2.period);
+  const until = capEnd(s, a, cap2);
+  const from = cap2.period === capDay ? until - day : cap2.period === capMonth ? monthStart(a.current.month) : 0;
+  const fields2 = {};
+  put(fields2, "key_cap", l !== void 0);
+  if (l !== void 0) put(fields2, "key", h.key);
+  crossings(s, a, capAlert, `${l?.line ?? ""}/${cap2.period}`, spent - h.cost, spent, cap2.amount, from, until, fields2);
+}
+function crossings(s, a, type, of, before2, after, limit, from, until, fields2) {
+  const name = `${type} ${of} ${limit} ${from}`;
+  const by = /* @__PURE__ */ new Map();
+  for (const w2 of subscribed(a, type)) {
+    for (const t of w2.thresholds.length > 0 ? w2.thresholds : defaultThresholds) {
+      if (before2 * 100 >= t * limit || after * 100 < t * limit || t <= (a.notified.get(name) ?? 0)) continue;
+      by.set(t, [...by.get(t) ?? [], w2]);
+    }
+  }
+  for (const [threshold, webhooks] of [...by].sort(([x], [y]) => x - y)) {
+    a.notified.set(name, threshold);
+    const j = { ...fields2, threshold };
+    u64(j, "used", after);
+    u64(j, "limit", limit);
+    u64(j, "from_ms", from);
+    u64(j, "until_ms", until);
+    alert(s, a, type, webhooks, j);
+  }
+}
+function alertBalance(s, a, before2) {
+  const by = /* @__PURE__ */ new Map();
+  for (const w2 of subscribed(a, balance)) {
+    const value = w2.balanceBelow;
+    if (value === 0 || before2 < value || a.available >= value || a.low.has(value)) continue;
+    by.set(value, [...by.get(value) ?? [], w2]);
+  }
+  for (const [value, webhooks] of by) {
+    a.low.add(value);
+    const j = {};
+    u64(j, "balance_micros", a.available);
+    u64(j, "below_micros", value);
+    alert(s, a, balance, webhooks, j);
+  }
+}
+function raised(a) {
+  for (const value of a.low) if (a.available >= value) a.low.delete(value);
+}
+function watchKeys(s, a) {
+  if (!s.answers) return;
+  if (subscribed(a, keyExpires).length === 0) {
+    s.warnings.delete(a);
+    a.warned.clear();
+    return;
+  }
+  s.warnings.add(a);
+  for (const k2 of a.keys) {
+    if (a.warned.get(k2.number)?.expires === k2.expires) continue;
+    a.warned.set(k2.number, { expires: k2.expires, given: warnings.filter((w2) => k2.expires - w2 <= s.time).length });
+  }
+}
+function warnExpiring(s) {
+  for (const a of s.warnings) {
+    for (const k2 of a.keys) {
+      const state = a.warned.get(k2.number);
+      if (state === void 0 || k2.expires === 0 || k2.replaced || !isLive(k2, s.time)) continue;
+      for (let w2 = warnings[state.given]; w2 !== void 0 && k2.expires - w2 <= s.time; w2 = warnings[state.given]) {
+        state.given++;
+        const fields2 = {};
+        put(fields2, "key", k2.number);
+        u64(fields2, "expires_ms", k2.expires);
+        fields2["days_before"] = w2 / day;
+        alert(s, a, keyExpires, subscribed(a, keyExpires), fields2);
+      }
+    }
+  }
+}
+function alertKey(s, a, type, k2) {
+  const webhooks = subscribed(a, type);
+  if (!s.answers || webhooks.length === 0) return;
+  const fields2 = {};
+  put(fields2, "key", k2.number);
+  u64(fields2, "expires_ms", type === keyRevoked && k2.revoked !== 0 ? 0 : k2.expires);
+  fields2["key_name"] = k2.lineage.name;
+  alert(s, a, type, webhooks, fields2);
+}
+var actions = ["", "CONTENT_CREATED", "CONTENT_UPDATED", "CONTENT_DELETED", "CONTENT_BURNED"];
+var contentAlerts = { paste: [0, 7, 8, 9, 10], lite: [0, 11, 12, 13, 14], file: [0, 16, 0, 17, 0] };
+function alertContent(s, a, domain, c) {
+  const type = contentAlerts[domain]?.[c.action] ?? 0;
+  const webhooks = type === 0 ? [] : subscribed(a, type);
+  if (webhooks.length === 0) return;
+  const content2 = {};
+  put(content2, "action", actions[c.action]);
+  put(content2, "item", c.item);
+  u64(content2, "version", c.version);
+  put(content2, "visibility", c.visibility);
+  u64(content2, "size_bytes", c.size);
+  u64(content2, "expires_ms", c.expires);
+  alert(s, a, type, webhooks, { content: content2 });
+}
+
+// src/credits.ts
+var types = {
+  grant: "LEDGER_GRANT",
+  adjustment: "LEDGER_ADJUSTMENT",
+  charge: "LEDGER_CHARGE",
+  expiry: "LEDGER_EXPIRY",
+  refund: "LEDGER_REFUND",
+  payment: "LEDGER_PAYMENT",
+  reversal: "LEDGER_REVERSAL"
+};
+function count(m, e, aboutRequest, left) {
+  if (left) m.adjusted += e.amount;
+  else if (e.type === types.grant || e.type === types.payment) m.granted += e.amount;
+  else if (e.type === types.charge) m.charged -= e.amount;
+  else if (e.type === types.expiry) m.expired -= e.amount;
+  else if (e.type === types.adjustment && aboutRequest) m.refundedSum += e.amount;
+  else m.adjusted += e.amount;
+}
+function enter(s, a, e) {
+  const { hold } = e;
+  a.settled += e.amount;
+  const wanted = hold?.month ?? e.month;
+  const month = wanted === void 0 ? a.current : monthIn(a, wanted);
+  count(month ?? a.current, e, hold !== void 0, month === void 0);
+  s.counts.ledger++;
+  const j = { id: position(s.sequence, s.entries++), account: idNumber(a.id).toString() };
+  u64(j, "time_ms", hold === void 0 ? e.settled : Math.min(Math.max(hold.time, hold.day * day), (hold.day + 1) * day - 1));
+  j["type"] = e.type;
+  put(j, "quota_key", hold?.quotaKey ?? e.quotaKey);
+  u64(j, "amount_micros", e.amount);
+  u64(j, "balance_micros", a.settled);
+  const request = hold?.request ?? e.request ?? "";
+  if (request !== "") j["request_id"] = base64(keyBytes(request));
+  put(j, "reason", e.reason);
+  u64(j, "settled_ms", e.settled);
+  if (hold !== void 0) {
+    u64(j, "admitted_before", s.sequence - hold.sequence);
+    u64(j, "admitted_index", hold.index + 1);
+  }
+  put(j, "month", hold === void 0 && request === "" ? e.month : 0);
+  put(j, "actor", e.actor);
+  put(j, "payment", e.payment);
+  s.sink.ledger(a, j);
+  if (s.answers) (s.effects.ledger ??= []).push(j);
+}
+function before(x, y) {
+  const ex = x.expires === 0 ? Infinity : x.expires;
+  const ey = y.expires === 0 ? Infinity : y.expires;
+  return ex !== ey ? ex < ey : x.id < y.id;
+}
+function insert(a, g) {
+  let at = a.grants.length;
+  while (at > 0 && before(g, a.grants[at - 1])) at--;
+  a.grants.splice(at, 0, g);
+}
+function addGrant(s, a, g) {
+  insert(a, g);
+  a.available += g.left;
+  if (g.expires !== 0) s.expiries.push({ account: a, grant: g });
+  payOwed(a);
+}
+function addToLastGrant(a, amount) {
+  const last = a.grants[a.grants.length - 1];
+  if (last === void 0 || last.expires !== 0) return false;
+  last.amount += amount;
+  last.left += amount;
+  a.available += amount;
+  payOwed(a);
+  return true;
+}
+function payOwed(a) {
+  if (a.owed === 0) return;
+  const paid = Math.min(a.owed, a.available);
+  a.owed -= paid;
+  take(a, paid);
+}
+function take(a, amount) {
+  const uses = [];
+  a.available -= amount;
+  let spent = 0;
+  while (amount > 0) {
+    const g = a.grants[spent];
+    const part = Math.min(g.left, amount);
+    g.left -= part;
+    amount -= part;
+    if (part > 0) uses.push({ grant: g, amount: part });
+    if (g.left > 0) break;
+    spent++;
+  }
+  if (spent > 0) a.grants.splice(0, spent);
+  return uses;
+}
+function giveBack(s, a, uses, now) {
+  const expired = [];
+  for (const { grant: grant2, amount } of uses) {
+    if (grant2.left === 0) {
+      if (grant2.over) expired.push(grant2);
+      else insert(a, grant2);
+    }
+    grant2.left += amount;
+    a.available += amount;
+  }
+  for (const g of expired) leave(s, a, g, now);
+  payOwed(a);
+}
+function leave(s, a, g, now) {
+  const { left } = g;
+  g.left = 0;
+  a.available -= left;
+  enter(s, a, { type: types.expiry, amount: -left, settled: now, reason: g.reason });
+}
+function expire(s, a, g, now) {
+  g.over = true;
+  if (g.left === 0) return;
+  a.grants.splice(a.grants.indexOf(g), 1);
+  leave(s, a, g, now);
+}
+function countSpending(a, h, price, sign) {
+  const amount = sign * price;
+  for (const spending of [a.spending, h.lineage?.spending]) {
+    if (spending === void 0) continue;
+    if (spending.day < h.day) {
+      spending.day = h.day;
+      spending.today = 0;
+    }
+    if (spending.day === h.day) spending.today += amount;
+    spending.total += amount;
+  }
+  if (h.lineage?.month === h.month) {
+    h.lineage.overage[h.quotaKey] += sign;
+    h.lineage.spent[h.quotaKey] += amount;
+  }
+}
+function countPaid(a, m, h, price, sign, terms) {
+  if (m !== void 0) {
+    m.overage[h.quotaKey] += sign;
+    m.spent[h.quotaKey] += sign * price;
+    m.spentSum += sign * price;
+    if (h.terms === terms) m.paid[h.quotaKey] += sign;
+    const p = h.period ?? openPeriod(a);
+    p.paid[h.quotaKey] += sign;
+    p.amount[h.quotaKey] += sign * price;
+  }
+  countSpending(a, h, price, sign);
+}
+
+// src/wire.ts
+var DecodeError = class extends Error {
+};
+var maxSafeHigh = 2097151;
+var utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+var bounded = { count: 0 };
+var Reader = class {
+  constructor(bytes3, at = 0, end2 = bytes3.length) {
+    this.bytes = bytes3;
+    this.at = at;
+    this.end = end2;
+  }
+  bytes;
+  at;
+  end;
+  low = 0;
+  high = 0;
+  /** Tag of the field after next(): number × 8 + wire type. */
+  tag = 0;
+  /** Moves to the next field. False at the end of the message. */
+  next() {
+    if (this.at >= this.end) return false;
+    this.varint();
+    if (this.high !== 0 || this.low < 8) throw new DecodeError("field number");
+    this.tag = this.low;
+    return true;
+  }
+  varint() {
+    const { bytes: bytes3, end: end2 } = this;
+    let at = this.at;
+    let low = 0;
+    let high = 0;
+    for (let shift = 0; ; shift += 7) {
+      if (at >= end2) throw new DecodeError("varint is cut off");
+      const b = bytes3[at++];
+      const bits = b & 127;
+      if (shift < 28) low |= bits << shift;
+      else if (shift === 28) {
+        low |= bits << 28;
+        high = bits >> 4;
+      } else if (shift < 63) high |= bits << shift - 32;
+      else if (b > 1) throw new DecodeError("varint is too long");
+      else high |= bits << 31;
+      if (b < 128) break;
+    }
+    this.at = at;
+    this.low = low >>> 0;
+    this.high = high >>> 0;
+  }
+  u32() {
+    this.varint();
+    return this.low;
+  }
+  bool() {
+    this.varint();
+    return this.low !== 0 || this.high !== 0;
+  }
+  u64() {
+    this.varint();
+    return safe(this.high, this.low);
+  }
+  i64() {
+    this.varint();
+    return signed(this.high, this.low);
+  }
+  s64() {
+    this.varint();
+    const negative = (this.low & 1) === 1;
+    const n = safe(this.high >>> 1, (this.low >>> 1 | this.high << 31) >>> 0);
+    return negative ? -n - 1 : n;
+  }
+  /** A fixed64 as an id: four UTF-16 units, most significant first, which order as the number does. */
+  id() {
+    const { bytes: bytes3, at } = this;
+    if (at + 8 > this.end) throw new DecodeError("fixed64 is cut off");
+    this.at = at + 8;
+    return String.fromCharCode(
+      bytes3[at + 7] << 8 | bytes3[at + 6],
+      bytes3[at + 5] << 8 | bytes3[at + 4],
+      bytes3[at + 3] << 8 | bytes3[at + 2],
+      bytes3[at + 1] << 8 | bytes3[at]
+    );
+  }
+  length() {
+    this.varint();
+    if (this.high !== 0 || this.at + this.low > this.end) throw new DecodeError("bytes are cut off");
+    return this.low;
+  }
+  /** Bytes as a string: 16 bytes in eight UTF-16 units; "" for any other length, which counts as none. */
+  key16() {
+    const n = this.length();
+    const { bytes: bytes3, at } = this;
+    this.at = at + n;
+    if (n !== 16) return "";
+    return String.fromCharCode(
+      bytes3[at] << 8 | bytes3[at + 1],
+      bytes3[at + 2] << 8 | bytes3[at + 3],
+      bytes3[at + 4] << 8 | bytes3[at + 5],
+      bytes3[at + 6] << 8 | bytes3[at + 7],
+      bytes3[at + 8] << 8 | bytes3[at + 9],
+      bytes3[at + 10] << 8 | bytes3[at + 11],
+      bytes3[at + 12] << 8 | bytes3[at + 13],
+      bytes3[at + 14] << 8 | bytes3[at + 15]
+    );
+  }
+  raw() {
+    const n = this.length();
+    this.at += n;
+    return this.bytes.subarray(this.at - n, this.at);
+  }
+  text() {
+    const bytes3 = this.raw();
+    if (bytes3.length < 24) {
+      let s = "";
+      let i = 0;
+      for (; i < bytes3.length && bytes3[i] < 128; i++) s += String.fromCharCode(bytes3[i]);
+      if (i === bytes3.length) return s;
+    }
+    try {
+      return utf8.decode(bytes3);
+    } catch {
+      throw new DecodeError("string is not UTF-8");
+    }
+  }
+  /** Decodes a message within this one. */
+  message(decode3, into) {
+    const n = this.length();
+    const { tag: tag3, end: end2 } = this;
+    this.end = this.at + n;
+    decode3(this, into);
+    this.at = this.end;
+    this.end = end2;
+    this.tag = tag3;
+    return into;
+  }
+  /** Appends a repeated uint32, packed or not. */
+  u32s(into) {
+    if ((this.tag & 7) === 0) {
+      into.push(this.u32());
+      return;
+    }
+    const n = this.length();
+    const stop = this.at + n;
+    const { end: end2 } = this;
+    this.end = stop;
+    while (this.at < stop) into.push(this.u32());
+    this.end = end2;
+  }
+  /** Skips a field that is not known, or that has another wire type. */
+  skip() {
+    const number2 = this.tag >>> 3;
+    switch (this.tag & 7) {
+      case 0:
+        this.varint();
+        return;
+      case 1:
+        this.forward(8);
+        return;
+      case 2:
+        this.forward(this.length());
+        return;
+      case 3:
+        this.group(number2);
+        return;
+      case 5:
+        this.forward(4);
+        return;
+      default:
+        throw new DecodeError("wire type");
+    }
+  }
+  group(number2) {
+    for (; ; ) {
+      if (!this.next()) throw new DecodeError("group is cut off");
+      if ((this.tag & 7) === 4) {
+        if (this.tag >>> 3 !== number2) throw new DecodeError("group ends another one");
+        return;
+      }
+      this.skip();
+    }
+  }
+  forward(n) {
+    if (this.at + n > this.end) throw new DecodeError("field is cut off");
+    this.at += n;
+  }
+};
+function safe(high, low) {
+  if (high <= maxSafeHigh) return high * 4294967296 + low;
+  bounded.count++;
+  return Number.MAX_SAFE_INTEGER;
+}
+function signed(high, low) {
+  if (high < 2147483648) return safe(high, low);
+  const l = (~low >>> 0) + 1;
+  const carry = l > 4294967295 ? 1 : 0;
+  return -safe((~high >>> 0) + carry, l >>> 0);
+}
+
+// src/messages.ts
+var varint = 0;
+var fixed = 1;
+var bytes = 2;
+var tag = (field, wire) => field * 8 + wire;
+var noId = "\0\0\0\0";
+var served = 1;
+var voided = 2;
+function decodeUsage(r) {
+  const m = {
+    source: "",
+    number: 0,
+    stamp: 0,
+    since: 0,
+    admissions: [],
+    settlements: [],
+    served: [],
+    loss: void 0
+  };
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, bytes):
+        m.source = r.text();
+        break;
+      case tag(2, varint):
+        m.number = r.u64();
+        break;
+      case tag(3, varint):
+        m.stamp = r.i64();
+        break;
+      case tag(5, bytes):
+        m.admissions.push(r.message(admission, newAdmission()));
+        break;
+      case tag(6, bytes):
+        m.settlements.push(r.message(settlement, newSettlement()));
+        break;
+      case tag(7, bytes):
+        m.served.push(r.message(servedPlaces, { sequence: 0, places: [] }));
+        break;
+      case tag(8, varint):
+        m.since = r.s64();
+        break;
+      case tag(9, bytes):
+        m.loss = r.message(loss, m.loss ?? { stream: "", first: 0, last: 0, actor: "", logged: false });
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function newAdmission() {
+  return {
+    request: "",
+    account: noId,
+    quotaKey: 0,
+    anonymous: false,
+    keyVersion: 0,
+    fingerprint: noId,
+    write: false,
+    idempotency: "",
+    hasIdempotency: false,
+    key: 0,
+    readId: "",
+    readHash: noId
+  };
+}
+function admission(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, bytes):
+        m.request = r.key16();
+        break;
+      case tag(2, fixed):
+        m.account = r.id();
+        break;
+      case tag(3, varint):
+        m.quotaKey = r.u32();
+        break;
+      case tag(4, varint):
+        m.anonymous = r.bool();
+        break;
+      case tag(5, varint):
+        m.keyVersion = r.u32();
+        break;
+      case tag(6, fixed):
+        m.fingerprint = r.id();
+        break;
+      case tag(7, varint):
+        m.write = r.bool();
+        break;
+      case tag(8, bytes): {
+        const at = r.at;
+        m.idempotency = r.key16();
+        m.hasIdempotency = r.at - at > 1;
+        break;
+      }
+      case tag(20, varint):
+        m.key = r.u32();
+        break;
+      case tag(40, bytes):
+        m.readId = r.key16();
+        break;
+      case tag(41, fixed):
+        m.readHash = r.id();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function newSettlement() {
+  return {
+    request: "",
+    hasRequest: false,
+    result: 0,
+    account: noId,
+    quotaKey: 0,
+    anonymous: false,
+    failed: false,
+    sequence: 0,
+    storageDelta: 0,
+    storageAt: 0,
+    stored: 0,
+    content: void 0
+  };
+}
+function settlement(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, bytes): {
+        const at = r.at;
+        m.request = r.key16();
+        m.hasRequest = r.at - at > 1;
+        break;
+      }
+      case tag(2, varint):
+        m.result = r.u32();
+        break;
+      case tag(3, fixed):
+        m.account = r.id();
+        break;
+      case tag(4, varint):
+        m.quotaKey = r.u32();
+        break;
+      case tag(5, varint):
+        m.anonymous = r.bool();
+        break;
+      case tag(6, varint):
+        m.failed = r.bool();
+        break;
+      case tag(7, varint):
+        m.sequence = r.u64();
+        break;
+      case tag(8, varint):
+        m.storageDelta = r.s64();
+        break;
+      case tag(9, varint):
+        m.storageAt = r.i64();
+        break;
+      case tag(10, varint):
+        m.stored = r.i64();
+        break;
+      case tag(11, bytes):
+        m.content = r.message(content, m.content ?? newContent());
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function newContent() {
+  return { action: 0, item: "", version: 0, visibility: 0, size: 0, expires: 0 };
+}
+function content(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint):
+        m.action = r.u32();
+        break;
+      case tag(2, bytes):
+        m.item = r.text();
+        break;
+      case tag(3, varint):
+        m.version = r.u64();
+        break;
+      case tag(4, varint):
+        m.visibility = r.u32();
+        break;
+      case tag(5, varint):
+        m.size = r.u64();
+        break;
+      case tag(6, varint):
+        m.expires = r.i64();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function servedPlaces(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint):
+        m.sequence = r.u64();
+        break;
+      case tag(2, varint):
+      case tag(2, bytes):
+        r.u32s(m.places);
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function loss(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, bytes):
+        m.stream = r.text();
+        break;
+      case tag(2, varint):
+        m.first = r.u64();
+        break;
+      case tag(3, varint):
+        m.last = r.u64();
+        break;
+      case tag(4, bytes):
+        m.actor = r.text();
+        break;
+      case tag(8, varint):
+        m.logged = r.bool();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function decodePrices(r) {
+  const m = {
+    stamp: 0,
+    offset: 0,
+    tiers: [],
+    anonymousLimit: 0,
+    anonymousWindow: 0,
+    freeStorage: 0,
+    storageCents: 0,
+    rules: 0,
+    agreed: false,
+    id: "",
+    effective: 0,
+    withdrawn: false
+  };
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint):
+        m.stamp = r.i64();
+        break;
+      case tag(2, varint):
+        m.offset = r.i64();
+        break;
+      case tag(3, bytes):
+        m.tiers.push(r.message(tierPlan, { tier: 0, terms: [], name: "", fee: 0, freeStorage: 0, storageCents: 0 }));
+        break;
+      case tag(4, varint):
+        m.anonymousLimit = r.u32();
+        break;
+      case tag(5, varint):
+        m.anonymousWindow = r.i64();
+        break;
+      case tag(6, varint):
+        m.freeStorage = r.u64();
+        break;
+      case tag(7, varint):
+        m.storageCents = r.u64();
+        break;
+      case tag(8, varint):
+        m.rules = r.u32();
+        break;
+      case tag(9, varint):
+        m.agreed = r.bool();
+        break;
+      case tag(10, bytes):
+        m.id = r.text();
+        break;
+      case tag(11, varint):
+        m.effective = r.i64();
+        break;
+      case tag(13, varint):
+        m.withdrawn = r.bool();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function tierPlan(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint):
+        m.tier = r.u32();
+        break;
+      case tag(2, bytes):
+        m.terms.push(r.message(term, { quotaKey: 0, limit: 0, price: 0, overage: false }));
+        break;
+      case tag(3, bytes):
+        m.name = r.text();
+        break;
+      case tag(4, varint):
+        m.fee = r.u64();
+        break;
+      case tag(5, varint):
+        m.freeStorage = r.u64();
+        break;
+      case tag(6, varint):
+        m.storageCents = r.u64();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function term(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint):
+        m.quotaKey = r.u32();
+        break;
+      case tag(2, varint):
+        m.limit = r.s64();
+        break;
+      case tag(3, varint):
+        m.price = r.u64();
+        break;
+      case tag(4, varint):
+        m.overage = r.bool();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+
+// src/held.ts
+function quotaFree(a, quotaKey, limit) {
+  return a.current.used[quotaKey] - a.openByKey[quotaKey] < limit;
+}
+function keptCosts(a, counts) {
+  let sum = 0;
+  for (const [key, list] of a.kept) {
+    if (a.openByKey[key & 15] === 0) continue;
+    for (const h of list) if (counts(h)) sum += h.cost;
+  }
+  return sum;
+}
+function heldByQuota(a, quotaKey, terms) {
+  if (a.open === 0) return false;
+  if (quotaFree(a, quotaKey, terms.limit)) return true;
+  return terms.overage && a.settled + keptCosts(a, () => true) >= terms.price;
+}
+function heldByKeyLimit(a, l, quotaKey, limit) {
+  let used = usedBy(l, a.current.month, quotaKey);
+  for (const h of a.holds) {
+    if (h.result === open && h.lineage === l && h.quotaKey === quotaKey && h.month === a.current.month) used--;
+  }
+  return used < limit;
+}
+function heldByCap(s, a, l, quotaKey, terms, reached) {
+  if (a.open === 0) return false;
+  if (quotaFree(a, quotaKey, terms.limit)) return true;
+  const { cap: cap2, ofKey } = reached;
+  const counts = (h) => h.charge === chargeCredits && (!ofKey || h.lineage === l) && (cap2.period !== capDay || h.day === countingDay(a, s.time)) && (cap2.period !== capMonth || h.month === a.current.month);
+  let spent = capSpent(s, a, ofKey ? l : a, cap2.period);
+  for (const h of a.holds) if (counts(h)) spent -= h.cost;
+  spent -= keptCosts(a, (h) => counts(h) && !(h.timedOut && h.result === closedServed));
+  return spent + terms.price <= cap2.amount;
+}
+function heldByWindow(n, limit) {
+  return n.open > 0 && n.admitted.length - n.open < limit;
+}
+
+// src/admission.ts
+var freeRepeats = 2;
+var anonymousKey = 8;
+var tolerated = 100;
+function admit(s, m, admitted, index) {
+  s.counts.admissions++;
+  const known = m.quotaKey >= 1 && m.quotaKey <= quotaKeys;
+  if (s.book === void 0 || m.request === "" || !known || m.anonymous && m.quotaKey !== anonymousKey) return {};
+  return m.anonymous ? admitNetwork(s, m, admitted, index) : admitAccount(s, m, admitted, index);
+}
+function refusal(decision, more) {
+  return { decision, ...more };
+}
+function admitAccount(s, m, admitted, index) {
+  const a = s.accounts.get(m.account);
+  if (a === void 0) return refusal("INVALID_KEY", { final: true });
+  touch(s, a, s.time);
+  const key = validKey(a, m, s.time);
+  const early = earlyRefusal(s, a, m, key);
+  if (early !== void 0) return s.answers ? { ...early, ...tierOf(s, a), final: true } : early;
+  const repeated = refusedRepeat(s, a, m);
+  if (repeated !== void 0) return s.answers ? { ...repeated, ...room(s, a, m) } : repeated;
+  return decide(s, a, key, m, admitted, index);
+}
+function tierOf(s, a) {
+  const v = { tier: a.tier };
+  const plan = s.book.planName(a.tier);
+  if (plan !== "") v["plan"] = plan;
+  return v;
+}
+function earlyRefusal(s, a, m, key) {
+  if (key === void 0) {
+    const version = currentVersion(a, s.time);
+    return refusal("INVALID_KEY", version > 0 ? { current_key_version: version } : {});
+  }
+  if (a.suspended !== 0 || a.deletes !== 0) return refusal("ACCOUNT_SUSPENDED", {});
+  const { scopes } = key.lineage;
+  return scopes.length > 0 && !scopes.includes(m.quotaKey) ? refusal("KEY_SCOPE", {}) : void 0;
+}
+function room(s, a, m) {
+  const { limit } = planOf(s.book, a.tier).terms[m.quotaKey];
+  const v = tierOf(s, a);
+  u64(v, "limit", limit);
+  u64(v, "remaining", limit < 0 ? -1 : Math.max(0, limit - a.current.used[m.quotaKey]));
+  v["reset_seconds"] = untilSeconds(s, monthStart(a.current.month + 1));
+  return v;
+}
+function untilSeconds(s, ms) {
+  return Math.ceil((ms - s.time) / 1e3);
+}
+function refusedRepeat(s, o, m) {
+  if (o.failed > tolerated) {
+    const times = [];
+    o.failures.forEach((t) => times.push(t));
+    const retry = untilSeconds(s, times[times.length - 1 - tolerated] + minute);
+    return refusal("TOO_MANY_FAILURES", { final: true, retry_after_seconds: retry });
+  }
+  if (s.known.has(m.request)) return refusal("IDEMPOTENCY_IN_FLIGHT", {});
+  const id = idempotencyOf(m);
+  const other = id === "" ? void 0 : o.byIdempotency.get(id);
+  if (other === void 0) return void 0;
+  const hash = readHashOf(m);
+  if (other.readHash.slice(0, 2) !== hash.slice(0, 2)) return refusal("IDEMPOTENCY_OTHER", {});
+  if (other.result === open) return refusal("IDEMPOTENCY_IN_FLIGHT", {});
+  if (other.readHash === noId) return refusal("IDEMPOTENCY_SERVED", {});
+  if (other.readHash === hash && other.repeats < freeRepeats && s.time - other.time < minute) {
+    other.repeats++;
+    return refusal("IDEMPOTENCY_SERVED", {});
+  }
+  return void 0;
+}
+function isHashedRead(m) {
+  return !m.hasIdempotency && !m.write && !m.anonymous && m.readHash !== noId && m.readId !== "";
+}
+function idempotencyOf(m) {
+  return isHashedRead(m) ? m.readId : m.idempotency;
+}
+function readHashOf(m) {
+  return isHashedRead(m) ? m.readHash : noId;
+}
+function decide(s, a, key, m, admitted, index) {
+  const month = a.current;
+  const terms = planOf(s.book, a.tier).terms[m.quotaKey];
+  const used = month.used[m.quotaKey];
+  const own = keyLimit(key.lineage, m.quotaKey);
+  if (own !== void 0 && usedBy(key.lineage, month.month, m.quotaKey) >= own && (terms.limit !== 0 || terms.overage)) {
+    const v = refusal("KEY_QUOTA_EXHAUSTED", {});
+    u64(v, "key_limit", own);
+    if (!s.answers) return v;
+    const reset = untilSeconds(s, monthStart(month.month + 1));
+    return waits(v, room(s, a, m), heldByKeyLimit(a, key.lineage, m.quotaKey, own), own === 0 ? 0 : reset);
+  }
+  if (terms.limit < 0) return take15(s, a, key, m, admitted, index, chargeNone, 0);
+  if (used < terms.limit) return take15(s, a, key, m, admitted, index, chargeQuota, 0);
+  if (terms.limit === 0 && !terms.overage) {
+    const v = refusal("PLAN_UPGRADE_REQUIRED", { final: true });
+    return s.answers ? { ...v, ...room(s, a, m) } : v;
+  }
+  const reached = terms.overage ? reachedCap(s, a, key.lineage, terms.price) : void 0;
+  if (reached !== void 0) return capReached(s, a, key, m, terms, reached);
+  if (!terms.overage || available(a) < terms.price) {
+    const v = refusal("QUOTA_EXHAUSTED", {});
+    if (!s.answers) return v;
+    return waits(v, room(s, a, m), heldByQuota(a, m.quotaKey, terms), untilSeconds(s, monthStart(month.month + 1)));
+  }
+  return take15(s, a, key, m, admitted, index, chargeCredits, terms.price);
+}
+function available(a) {
+  return a.owed > 0 ? 0 : a.available;
+}
+function capReached(s, a, key, m, terms, reached) {
+  const v = refusal("SPENDING_CAP_REACHED", {});
+  if (!s.answers) return v;
+  if (reached.ofKey) v["key_cap"] = true;
+  v["cap"] = showCap(reached.cap);
+  const end2 = capEnd(s, a, reached.cap);
+  const retry = end2 === 0 || terms.price > reached.cap.amount ? 0 : untilSeconds(s, end2);
+  return waits(v, room(s, a, m), heldByCap(s, a, key.lineage, m.quotaKey, terms, reached), retry);
+}
+function waits(v, more, held, retry) {
+  Object.assign(v, more);
+  if (held) return Object.assign(v, { held: true, retry_after_seconds: 1 });
+  v["final"] = true;
+  if (retry > 0) v["retry_after_seconds"] = retry;
+  return v;
+}
+function newHold(s, o, m, admitted, index) {
+  const h = {
+    request: m.request,
+    account: void 0,
+    network: void 0,
+    quotaKey: m.quotaKey,
+    time: s.time,
+    month: 0,
+    day: 0,
+    charge: chargeQuota,
+    cost: 0,
+    returned: 0,
+    uses: void 0,
+    write: m.write,
+    idempotency: idempotencyOf(m),
+    readHash: readHashOf(m),
+    repeats: 0,
+    result: open,
+    closed: 0,
+    timedOut: false,
+    remembered: false,
+    makesRoom: false,
+    message: admitted,
+    sequence: admitted.sequence,
+    index,
+    terms: 0,
+    key: 0,
+    lineage: void 0,
+    period: void 0
+  };
+  s.known.set(h.request, h);
+  admitted.holds[index] = h;
+  admitted.known++;
+  s.timeouts.push(h);
+  o.open++;
+  if (h.idempotency !== "") replaceIdempotent(s, o, h);
+  return h;
+}
+function replaceIdempotent(s, o, h) {
+  const other = o.byIdempotency.get(h.idempotency);
+  if (other !== void 0) other.idempotency = "";
+  o.byIdempotency.set(h.idempotency, h);
+  if (other !== void 0 && other.remembered && other.result === closedServed && !other.timedOut) forgetKnown(s, other);
+}
+function forgetKnown(s, h) {
+  if (s.known.get(h.request) === h) s.known.delete(h.request);
+  const { message } = h;
+  if (message === void 0) return;
+  h.message = void 0;
+  if (--message.known === 0) s.admitted.delete(message.sequence);
+}
+function take15(s, a, key, m, admitted, index, charge, price) {
+  const h = newHold(s, a, m, admitted, index);
+  h.account = a;
+  h.charge = charge;
+  h.cost = price;
+  h.month = a.current.month;
+  h.day = h.month === monthOf(s.time) ? dayOf(s.time) : countingDay(a, s.time);
+  h.terms = s.terms + a.ownTerms;
+  h.key = key.number;
+  h.lineage = key.lineage;
+  h.period = openPeriod(a);
+  key.lastUsed = s.time;
+  countUse(a, h);
+  const before2 = a.available;
+  if (charge === chargeCredits) {
+    h.uses = take(a, price);
+    countPaid(a, a.current, h, price, 1, h.terms);
+  }
+  a.holds.add(h);
+  a.openByKey[h.quotaKey]++;
+  countMaker(a, h, makesRoom(s, a, h));
+  reportUse(s, a, h, 1, charge === chargeCredits ? 1 : 0, price);
+  if (!s.answers) return {};
+  return admittedVerdict(s, a, m, h, before2);
+}
+function admittedVerdict(s, a, m, h, before2) {
+  const v = { decision: "ADMITTED", ...room(s, a, m) };
+  if (h.charge !== chargeNone) v["charge"] = h.charge === chargeQuota ? "CHARGE_QUOTA" : "CHARGE_CREDITS";
+  if (h.charge === chargeCredits) {
+    u64(v, "cost_micros", h.cost);
+    u64(v, "balance_micros", available(a));
+  }
+  if (m.write && wantsContent(a)) v["announce"] = true;
+  alertAdmitted(s, a, h, before2);
+  return v;
+}
+function countUse(a, h) {
+  a.current.used[h.quotaKey]++;
+  openPeriod(a).used[h.quotaKey]++;
+  if (h.lineage === void 0) return;
+  enterMonth(h.lineage, a.current.month);
+  if (h.lineage.month === a.current.month) h.lineage.used[h.quotaKey]++;
+}
+function reportUse(s, a, h, used, overage, spent) {
+  if (!s.answers) return;
+  const j = { account: showId(a.id), day: h.day, quota_key: h.quotaKey };
+  if (h.key !== 0) j["key"] = h.key;
+  if (used !== 0) j["used"] = used;
+  if (overage !== 0) j["overage"] = overage;
+  u64(j, "spent_micros", spent);
+  (s.effects.usage ??= []).push(j);
+}
+function admitNetwork(s, m, admitted, index) {
+  let n = s.networks.get(m.account);
+  if (n === void 0) s.networks.set(m.account, n = newNetwork(m.account));
+  const repeated = refusedRepeat(s, n, m);
+  if (repeated !== void 0) return s.answers ? { ...repeated, ...windowRoom(s, n) } : repeated;
+  const limit = s.book.anonymousLimit;
+  if (n.admitted.length >= limit) {
+    const v = refusal("ANONYMOUS_LIMIT", {});
+    if (!s.answers) return v;
+    const leaves = n.admitted[n.admitted.length - limit];
+    const retry = limit === 0 || leaves === void 0 ? 0 : untilSeconds(s, leaves + s.book.anonymousWindow);
+    return waits(v, windowRoom(s, n), heldByWindow(n, limit), retry);
+  }
+  const h = newHold(s, n, m, admitted, index);
+  h.network = n;
+  enterWindow(s, n, s.time);
+  return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : {};
+}
+function enterWindow(s, n, time) {
+  n.admitted.push(time);
+  s.windows.push({ network: n, time });
+}
+function windowRoom(s, n) {
+  const limit = s.book.anonymousLimit;
+  const v = {};
+  u64(v, "limit", limit);
+  u64(v, "remaining", Math.max(0, limit - n.admitted.length));
+  const oldest = n.admitted[0];
+  if (oldest !== void 0) v["reset_seconds"] = untilSeconds(s, oldest + s.book.anonymousWindow);
+  return v;
+}
+
+// src/show.ts
+var periods = ["CAP_NONE", "CAP_DAY", "CAP_MONTH", "CAP_TOTAL"];
+function showCap(cap2) {
+  const j = {};
+  if (cap2.period !== 0) j["period"] = periods[cap2.period];
+  u64(j, "amount_micros", cap2.amount);
+  return j;
+}
+function showCapStatus(s, a, owner, cap2) {
+  const j = { cap: showCap(cap2) };
+  u64(j, "spent_micros", capSpent(s, a, owner, cap2.period));
+  u64(j, "reset_ms", capEnd(s, a, cap2));
+  return j;
+}
+function balanceOf(a) {
+  return a.available - a.owed;
+}
+function showKey(s, a, k2, inOutcome) {
+  const j = {};
+  const l = k2.lineage;
+  put(j, "number", k2.number);
+  put(j, "version", k2.version);
+  put(j, "name", l.name);
+  put(j, "prefix", k2.prefix);
+  if (l.scopes.length > 0) j["scopes"] = l.scopes;
+  u64(j, "created_ms", k2.created);
+  u64(j, "last_used_ms", k2.lastUsed);
+  u64(j, "expires_ms", k2.expires);
+  u64(j, "revoked_ms", k2.revoked);
+  put(j, "replaced", k2.replaced);
+  put(j, "replaced_by", k2.replacedBy);
+  if (l.quotas.length > 0) {
+    j["quotas"] = l.quotas.map((q) => {
+      const line2 = { quota_key: q.quotaKey };
+      put(line2, "limit", q.limit);
+      return line2;
+    });
+  }
+  if (l.cap !== void 0) j["cap"] = showCapStatus(s, a, l, l.cap);
+  const usage2 = showKeyUsage(a, l);
+  if (usage2.length > 0) j["usage"] = usage2;
+  if (inOutcome) return j;
+  u64(j, "fingerprint", idNumber(k2.fingerprint));
+  put(j, "capped", s.rules >= 2 && isCapped(s, a, l));
+  return j;
+}
+function showKeyUsage(a, l) {
+  const lines = [];
+  if (l.month !== a.current.month) return lines;
+  for (let key = 1; key <= quotaKeys; key++) {
+    if (l.used[key] === 0 && l.overage[key] === 0 && l.spent[key] === 0) continue;
+    const line2 = { quota_key: key };
+    u64(line2, "used", l.used[key]);
+    u64(line2, "overage", l.overage[key]);
+    u64(line2, "spent_micros", l.spent[key]);
+    lines.push(line2);
+  }
+  return lines;
+}
+function isCapped(s, a, l) {
+  if (l.cap === void 0 && a.cap === void 0) return false;
+  const sold = planOf(s.book, a.tier).terms.filter((t) => t.overage && t.limit >= 0);
+  return sold.length > 0 && sold.every((t) => reachedCap(s, a, l, t.price) !== void 0);
+}
+function showAccount(s, a) {
+  touch(s, a, s.time);
+  const statements = [a.previous, a.current].filter((m) => m !== void 0).map((m) => showStatement(s, a, m, s.time));
+  const j = { account: showId(a.id), usage: showUsageAnswer(s, a), statements };
+  if (a.subscriptions.length > 0 || a.topUp !== void 0) j["plan"] = showPlan(s, a);
+  return j;
+}
+function showTier(s, a, j) {
+  j["tier"] = a.tier;
+  put(j, "plan", s.book?.planName(a.tier));
+  put(j, "next_tier", a.nextTier);
+  put(j, "next_plan", s.book?.planName(a.nextTier));
+}
+function defaultKey(a) {
+  const first = a.keys[0];
+  return first?.number === 0 ? first : void 0;
+}
+function showUsageAnswer(s, a) {
+  const m = a.current;
+  const plan = planOf(s.book, a.tier);
+  const bill = billStorage(m, plan, s.time);
+  const key = defaultKey(a);
+  const j = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
+  showTier(s, a, j);
+  u64(j, "period_start_ms", monthStart(m.month));
+  u64(j, "period_end_ms", monthStart(m.month + 1));
+  u64(j, "balance_micros", balanceOf(a));
+  u64(j, "spent_micros", m.spentSum);
+  u64(j, "storage_used_bytes", a.storageBytes);
+  u64(j, "storage_free_bytes", plan.freeStorage);
+  u64(j, "storage_average_bytes", bill.average);
+  u64(j, "storage_overage_cents", bill.cents);
+  put(j, "key_prefix", key?.prefix);
+  put(j, "key_version", key?.version);
+  u64(j, "key_created_ms", key?.created ?? 0);
+  u64(j, "created_ms", a.created);
+  u64(j, "suspended_ms", a.suspended);
+  put(j, "suspension_reason", a.suspensionReason);
+  if (a.keys.length > 0) j["keys"] = a.keys.map((k2) => showKey(s, a, k2, false));
+  if (a.cap !== void 0) j["cap"] = showCapStatus(s, a, a, a.cap);
+  const grants = a.grants.filter((g) => g.left > 0);
+  if (grants.length > 0) {
+    j["grants"] = grants.map((g) => {
+      const line2 = {};
+      u64(line2, "amount_micros", g.amount);
+      u64(line2, "left_micros", g.left);
+      u64(line2, "expires_ms", g.expires);
+      u64(line2, "created_ms", g.created);
+      put(line2, "reason", g.reason);
+      return line2;
+    });
+    j["grant_count"] = grants.length;
+  }
+  u64(j, "deletes_ms", a.deletes);
+  u64(j, "erased_ms", a.erased);
+  return j;
+}
+function showPlan(s, a) {
+  const j = {};
+  showTier(s, a, j);
+  u64(j, "balance_micros", balanceOf(a));
+  const active = a.subscriptions.filter((x) => x.active);
+  if (active.length > 0) j["subscriptions"] = active.map(showSubscription);
+  if (a.topUp !== void 0) j["top_up"] = showTopUp(a.topUp);
+  u64(j, "deletes_ms", a.deletes);
+  u64(j, "payments", a.payments.size);
+  return j;
+}
+function showSubscription(x) {
+  const j = { provider: x.provider, id: x.id };
+  put(j, "tier", x.tier);
+  put(j, "active", x.active);
+  put(j, "past_due", x.pastDue);
+  put(j, "cancels", x.cancels);
+  u64(j, "created_ms", x.created);
+  u64(j, "period_end_ms", x.periodEnd);
+  u64(j, "as_of_ms", x.asOf);
+  put(j, "next_tier", x.nextTier);
+  u64(j, "fee_cents", x.feeCents);
+  return j;
+}
+function showTopUp(t) {
+  const rule = {};
+  u64(rule, "below_micros", t.below);
+  u64(rule, "credits_micros", t.credits);
+  u64(rule, "month_micros", t.monthMicros);
+  const j = { rule };
+  u64(j, "last", t.last);
+  u64(j, "due_ms", t.due);
+  u64(j, "due_micros", t.dueMicros);
+  put(j, "month", t.month);
+  u64(j, "spent_micros", t.spent);
+  put(j, "failures", t.failures);
+  put(j, "reason", t.reason);
+  put(j, "off", t.off);
+  u64(j, "retry_ms", t.retry);
+  return j;
+}
+function showPayment(p) {
+  const j = { provider: p.provider, id: p.id };
+  u64(j, "credits_micros", p.credits);
+  u64(j, "reversed_micros", p.reversed);
+  u64(j, "as_of_ms", p.asOf);
+  u64(j, "number", p.number);
+  u64(j, "time_ms", p.time);
+  put(j, "plan", p.plan);
+  u64(j, "amount_cents", p.amountCents);
+  u64(j, "tax_cents", p.taxCents);
+  u64(j, "top_up", p.topUp);
+  u64(j, "reversed_cents", p.reversedCents);
+  return j;
+}
+function showNetwork(s, n) {
+  const limit = s.book?.anonymousLimit ?? 0;
+  const window = s.book?.anonymousWindow ?? 0;
+  const j = {};
+  put(j, "limit", limit);
+  put(j, "remaining", Math.max(0, limit - n.admitted.length));
+  const oldest = n.admitted[0];
+  put(j, "reset_seconds", oldest === void 0 ? 0 : untilSeconds(s, oldest + window));
+  u64(j, "window_ms", window);
+  return { network: showId(n.id), allowance: j };
+}
+
+// src/books.ts
+var tables = ["ledger", "closed", "account"];
+var nothing2 = new Uint8Array(32);
+var encoder = new TextEncoder();
+var Digests = class {
+  constructor(hash) {
+    this.hash = hash;
+  }
+  hash;
+  byAccount = /* @__PURE__ */ new Map();
+  add(id, table, line2) {
+    let sums = this.byAccount.get(id);
+    if (sums === void 0) {
+      sums = { ledger: nothing2, closed: nothing2, ledgerCount: 0, closedCount: 0 };
+      this.byAccount.set(id, sums);
+    }
+    sums[table] = this.hash([sums[table], encoder.encode(line2)]);
+    sums[`${table}Count`]++;
+  }
+};
+var Recorder = class {
+  constructor(enabled, hash) {
+    this.enabled = enabled;
+    this.digests = new Digests(hash);
+  }
+  enabled;
+  digests;
+  ledger(a, entry2) {
+    if (this.enabled) this.digests.add(a.id, "ledger", canonical(entry2));
+  }
+  closed(a, statement) {
+    if (this.enabled) this.digests.add(a.id, "closed", canonical({ account: showId(a.id), statement }));
+  }
+};
+var Collector = class {
+  lines = /* @__PURE__ */ new Map();
+  constructor(ids) {
+    for (const id of ids) this.lines.set(id, { ledger: [], closed: [] });
+  }
+  ledger(a, entry2) {
+    this.lines.get(a.id)?.ledger.push(entry2);
+  }
+  closed(a, statement) {
+    this.lines.get(a.id)?.closed.push({ account: showId(a.id), statement });
+  }
+};
+function parseLine(text2) {
+  let line2;
+  try {
+    line2 = JSON.parse(text2);
+  } catch {
+    return void 0;
+  }
+  if (typeof line2 !== "object" || line2 === null || Array.isArray(line2)) return void 0;
+  const [entry2, second2] = Object.entries(line2);
+  if (entry2 === void 0 || second2 !== void 0) return void 0;
+  const [table, value] = entry2;
+  if (!tables.includes(table) || typeof value !== "object" || value === null || Array.isArray(value)) return void 0;
+  const account = accountOf(table, value["account"]);
+  return account === void 0 ? void 0 : { table, account, value };
+}
+function accountOf(table, shown2) {
+  if (typeof shown2 !== "string") return void 0;
+  if (table !== "ledger") return parseId(shown2);
+  if (!/^[0-9]{1,20}$/.test(shown2)) return void 0;
+  const n = BigInt(shown2);
+  return n < 1n << 64n ? idFromNumber(n) : void 0;
+}
+async function compareBooks(s, recorder, lines, hash, report) {
+  const partition = s.partition;
+  const found = new Digests(hash);
+  const shown2 = /* @__PURE__ */ new Set();
+  let count3 = 0;
+  let last = { account: "", table: 0 };
+  for await (const text2 of lines) {
+    count3++;
+    const line2 = parseLine(text2);
+    const what = `books line ${count3}`;
+    if (line2 === void 0) {
+      report.add({ partition, what, expected: "an entry, a statement or an account", found: text2 });
+      continue;
+    }
+    const account = showId(line2.account);
+    const table = tables.indexOf(line2.table);
+    if (line2.account < last.account || line2.account === last.account && table < last.table) {
+      report.add({ partition, account, what, field: "order", expected: "after the line before", found: "before it" });
+    }
+    last = { account: line2.account, table };
+    if (line2.table !== "account") found.add(line2.account, line2.table, canonical(line2.value));
+    else if (shown2.has(line2.account)) report.add({ partition, account, what: "account", expected: "once", found: "again" });
+    else {
+      shown2.add(line2.account);
+      compareAccount(s, line2, report);
+    }
+  }
+  for (const id of s.accounts.keys()) {
+    if (!shown2.has(id)) report.add({ partition, account: showId(id), what: "account", expected: "present", found: "missing" });
+  }
+  return { lines: count3, suspects: suspectsOf(recorder.digests, found) };
+}
+function compareAccount(s, line2, report) {
+  const a = s.accounts.get(line2.account);
+  const base = { partition: s.partition, account: showId(line2.account), what: "account" };
+  if (a === void 0) {
+    report.add({ ...base, expected: "missing", found: "present" });
+    return;
+  }
+  const expected = showAccount(s, a);
+  if (canonical(expected) === canonical(line2.value)) return;
+  compareValues(expected, line2.value, "", (field, e, f) => report.add({ ...base, field, expected: e, found: f }));
+}
+function suspectsOf(expected, found) {
+  const suspects = /* @__PURE__ */ new Set();
+  const same = (x, y) => x.every((b, i) => b === y[i]);
+  for (const id of /* @__PURE__ */ new Set([...expected.byAccount.keys(), ...found.byAccount.keys()])) {
+    const [x, y] = [expected.byAccount.get(id), found.byAccount.get(id)];
+    if (x === void 0 || y === void 0 || !same(x.ledger, y.ledger) || !same(x.closed, y.closed)) suspects.add(id);
+  }
+  return suspects;
+}
+async function collectBooks(lines, ids) {
+  const c = new Collector(ids);
+  for await (const text2 of lines) {
+    const line2 = parseLine(text2);
+    if (line2 !== void 0 && line2.table !== "account") c.lines.get(line2.account)?.[line2.table].push(line2.value);
+  }
+  return c;
+}
+function locate(partition, expected, found, report) {
+  for (const [id, e] of [...expected.lines].sort(([x], [y]) => x < y ? -1 : 1)) {
+    const f = found.lines.get(id);
+    const base = { partition, account: showId(id) };
+    compareRows(e.ledger, f.ledger, (row) => String(row["id"]), "ledger", base, report);
+    const period = (row) => String(row["statement"]?.["period"]);
+    compareRows(e.closed, f.closed, period, "closed", base, report);
+  }
+}
+function compareRows(expected, found, nameOf, table, base, report) {
+  const before2 = report.count;
+  const rows = new Map(expected.map((row) => [nameOf(row), row]));
+  const seen = /* @__PURE__ */ new Map();
+  for (const row of found) {
+    const name = nameOf(row);
+    const what = `${table} ${name}`;
+    const times = (seen.get(name) ?? 0) + 1;
+    seen.set(name, times);
+    const want = rows.get(name);
+    if (want === void 0) report.add({ ...base, what, expected: "missing", found: "present" });
+    else if (times > 1) report.add({ ...base, what, expected: "once", found: "again" });
+    else compareValues(want, row, "", (field, e, f) => report.add({ ...base, what, field, expected: e, found: f }));
+  }
+  for (const name of rows.keys()) {
+    if (!seen.has(name)) report.add({ ...base, what: `${table} ${name}`, expected: "present", found: "missing" });
+  }
+  if (report.count > before2) return;
+  const at = expected.findIndex((row, i) => nameOf(row) !== nameOf(found[i] ?? {}));
+  if (at < 0) return;
+  report.add({
+    ...base,
+    what: `${table} row ${at + 1}`,
+    field: "order",
+    expected: nameOf(expected[at]),
+    found: nameOf(found[at] ?? {})
+  });
+}
+
+// src/settle.ts
+var lateIndex = 4294967295;
+var mostLate = 1e4;
+var freed = "a request beside it failed: this one is free";
+var Impossible = class extends Error {
+};
+function ownerOf(h) {
+  return h.account ?? h.network;
+}
+function addFailure(s, o) {
+  o.failures.push(s.time);
+  o.failed++;
+  s.failures.push({ owner: o, time: s.time });
+}
+function remember(s, h, at) {
+  h.closed = at;
+  h.remembered = true;
+  s.remembered.push(h);
+}
+function forget(s, h) {
+  h.remembered = false;
+  forgetKnown(s, h);
+  const o = ownerOf(h);
+  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+  if (h.account !== void 0 && h.account.holds.delete(h)) countMaker(h.account, h, false);
+}
+function leaveOpen(h) {
+  ownerOf(h).open--;
+  if (h.account !== void 0) h.account.openByKey[h.quotaKey]--;
+}
+function serve(s, h, at, byTimeout) {
+  leaveOpen(h);
+  h.result = closedServed;
+  h.timedOut = byTimeout;
+  const a = h.account;
+  if (a !== void 0) {
+    touch(s, a, at);
+    if (h.returned > 0) {
+      enter(s, a, { type: types.adjustment, amount: h.returned, settled: at, reason: freed, hold: h });
+      enter(s, a, { type: types.charge, amount: -h.returned, settled: at, hold: h });
+    } else if (h.charge === chargeCredits) {
+      enter(s, a, { type: types.charge, amount: -h.cost, settled: at, hold: h });
+    }
+    if (!byTimeout) {
+      a.holds.delete(h);
+      countMaker(a, h, false);
+    }
+    if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);
+  }
+  if (byTimeout || h.idempotency !== "") remember(s, h, at);
+  else forgetKnown(s, h);
+}
+function freeId(h) {
+  const o = ownerOf(h);
+  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+}
+function voidOpen(s, h, at, byTimeout, fromEdge) {
+  leaveOpen(h);
+  h.result = closedVoid;
+  h.timedOut = byTimeout;
+  freeId(h);
+  undo(s, h, at);
+  if (h.write && (byTimeout || fromEdge)) addLate(s, h, at);
+  if (byTimeout) remember(s, h, at);
+  else forgetKnown(s, h);
+}
+function undo(s, h, at) {
+  if (h.network !== void 0) {
+    const i = h.network.admitted.indexOf(h.time);
+    if (i >= 0) h.network.admitted.splice(i, 1);
+    return;
+  }
+  const a = h.account;
+  touch(s, a, at);
+  if (a.holds.delete(h)) countMaker(a, h, false);
+  const paid = h.charge === chargeCredits;
+  const final = makesRoom(s, a, h);
+  if (h.lineage?.month === h.month) h.lineage.used[h.quotaKey] = atLeastZero(h.lineage.used[h.quotaKey] - 1);
+  const m = monthIn(a, h.month);
+  if (m !== void 0) {
+    m.used[h.quotaKey] = atLeastZero(m.used[h.quotaKey] - 1);
+    h.period.used[h.quotaKey]--;
+  }
+  if (paid) countPaid(a, m, h, h.cost, -1, s.terms + a.ownTerms);
+  reportUse(s, a, h, -1, paid ? -1 : 0, -h.cost);
+  dropKept(a, h);
+  if (paid) giveBack(s, a, h.uses, at);
+  if (final) makeRoom(s, a, h.month, h.quotaKey, at);
+}
+function atLeastZero(n) {
+  if (n < 0) throw new Impossible("a counter would fall below zero: the rules put the account into quarantine");
+  return n;
+}
+function dropKept(a, h) {
+  const list = a.kept.get(h.month * 16 + h.quotaKey);
+  const i = list?.indexOf(h) ?? -1;
+  if (i >= 0) list.splice(i, 1);
+}
+function makeRoom(s, a, month, quotaKey, at) {
+  const m = monthIn(a, month);
+  const { limit } = planOf(s.book, a.tier).terms[quotaKey];
+  if (m === void 0 || limit < 0) return;
+  while (m.paid[quotaKey] > 0 && m.paid[quotaKey] > m.used[quotaKey] - limit) {
+    const newest = newestPaid(s, a, month, quotaKey);
+    if (newest === void 0) throw new Impossible("no paid request is left to be made free");
+    makeFree(s, a, newest, at);
+  }
+  trimKept(a, quotaKey);
+}
+function newestPaid(s, a, month, quotaKey) {
+  const list = a.kept.get(month * 16 + quotaKey);
+  let newest = list?.[list.length - 1];
+  for (const h of a.holds) {
+    if (h.quotaKey !== quotaKey || h.month !== month || makesRoom(s, a, h)) continue;
+    if (newest === void 0 || inOrder(h, newest) > 0) newest = h;
+  }
+  return newest;
+}
+function makeFree(s, a, h, at) {
+  const price = h.cost;
+  const uses = h.uses;
+  countPaid(a, monthIn(a, h.month), h, price, -1, s.terms + a.ownTerms);
+  reportUse(s, a, h, 0, -1, -price);
+  dropKept(a, h);
+  h.charge = chargeQuota;
+  h.cost = 0;
+  h.uses = void 0;
+  if (h.result === open) h.returned = price;
+  else enter(s, a, { type: types.adjustment, amount: price, settled: at, reason: freed, hold: h });
+  if (a.holds.has(h)) countMaker(a, h, true);
+  giveBack(s, a, uses, at);
+}
+function settle(s, h, result, failed, fromEdge) {
+  const isVoid = result === closedVoid;
+  const o = ownerOf(h);
+  if (h.result === open) {
+    if (isVoid) {
+      voidOpen(s, h, s.time, false, fromEdge);
+      if (failed) addFailure(s, o);
+    } else serve(s, h, s.time, false);
+    return;
+  }
+  if (!h.timedOut) return;
+  if (h.account !== void 0) touch(s, h.account, s.time);
+  if (!fromEdge && isVoid) o.late.delete(h.request);
+  if (h.result === result) {
+    confirm(h);
+    if (isVoid && failed) addFailure(s, o);
+  } else if (isVoid) {
+    correct(s, h);
+    if (failed) addFailure(s, o);
+  } else {
+    const late = o.late.get(h.request);
+    o.late.delete(h.request);
+    h.result = closedServed;
+    h.timedOut = false;
+    chargeLate(s, late ?? lateOf(h, s.time));
+  }
+}
+function confirm(h) {
+  h.timedOut = false;
+  if (h.account !== void 0 && h.account.holds.delete(h)) countMaker(h.account, h, false);
+}
+function correct(s, h) {
+  const a = h.account;
+  if (a !== void 0 && h.charge === chargeCredits) {
+    enter(s, a, { type: types.adjustment, amount: h.cost, settled: s.time, reason: "request failed", hold: h });
+  }
+  freeId(h);
+  undo(s, h, s.time);
+  h.result = closedVoid;
+  h.timedOut = false;
+  h.remembered = false;
+  forgetKnown(s, h);
+}
+function lateOf(h, time) {
+  return { request: h.request, quotaKey: h.quotaKey, time, key: h.key, lineage: h.lineage, owner: ownerOf(h) };
+}
+function addLate(s, h, at) {
+  const late = lateOf(h, at);
+  const { late: all } = late.owner;
+  all.set(late.request, late);
+  s.late.push(late);
+  if (all.size > mostLate) all.delete(all.keys().next().value);
+}
+function chargeLate(s, late) {
+  if ("admitted" in late.owner) {
+    const n = late.owner;
+    if (n.admitted.length < (s.book?.anonymousLimit ?? 0)) enterWindow(s, n, s.time);
+    return;
+  }
+  const a = late.owner;
+  touch(s, a, s.time);
+  const { quotaKey, lineage } = late;
+  const m = a.current;
+  const terms = planOf(s.book, a.tier).terms[quotaKey];
+  const own = lineage === void 0 ? void 0 : keyLimit(lineage, quotaKey);
+  const h = lateHold(s, a, late);
+  if (own !== void 0 && usedBy(lineage, m.month, quotaKey) >= own) {
+    m.waived[quotaKey]++;
+    return;
+  }
+  if (terms.limit < 0) h.charge = chargeNone;
+  else if (m.used[quotaKey] < terms.limit) h.charge = chargeQuota;
+  else if (terms.overage && available(a) >= terms.price && reachedCap(s, a, lineage, terms.price) === void 0) {
+    h.charge = chargeCredits;
+  } else {
+    m.waived[quotaKey]++;
+    return;
+  }
+  countUse(a, h);
+  const before2 = a.available;
+  if (h.charge === chargeCredits) {
+    h.cost = terms.price;
+    h.uses = take(a, h.cost);
+    countPaid(a, m, h, h.cost, 1, h.terms);
+    enter(s, a, { type: types.charge, amount: -h.cost, settled: s.time, hold: h });
+    keepPaid(a, h);
+  }
+  reportUse(s, a, h, 1, h.cost > 0 || h.charge === chargeCredits ? 1 : 0, h.cost);
+  if (s.answers) alertAdmitted(s, a, h, before2);
+}
+function lateHold(s, a, late) {
+  const month = a.current.month;
+  return {
+    request: late.request,
+    account: a,
+    network: void 0,
+    quotaKey: late.quotaKey,
+    time: s.time,
+    month,
+    day: month === monthOf(s.time) ? dayOf(s.time) : countingDay(a, s.time),
+    charge: chargeQuota,
+    cost: 0,
+    returned: 0,
+    uses: void 0,
+    write: true,
+    idempotency: "",
+    readHash: noId,
+    repeats: 0,
+    result: closedServed,
+    closed: s.time,
+    timedOut: false,
+    remembered: false,
+    makesRoom: false,
+    message: void 0,
+    sequence: s.sequence,
+    index: lateIndex,
+    terms: s.terms + a.ownTerms,
+    key: late.key,
+    lineage: late.lineage,
+    period: openPeriod(a)
+  };
+}
+
+// src/batches.ts
+var domains = {
+  paste: { kind: 4, stream: "PASTE", keys: [1, 3, 4] },
+  lite: { kind: 5, stream: "LITE", keys: [8, 10, 11] },
+  file: { kind: 6, stream: "FILE", keys: [5, 7] }
+};
+function sourceOf(s, name) {
+  let source = s.sources.get(name);
+  if (source === void 0) {
+    source = { seen: 0, usage: 0, usageAnswer: void 0, command: 0, commandAnswer: void 0 };
+    s.sources.set(name, source);
+  }
+  source.seen = s.time;
+  return source;
+}
+function foldUsage(s, m) {
+  if (m.number === 0) {
+    if (m.settlements.length > 0) refuse(s, "source", m.settlements.length);
+    return;
+  }
+  const source = sourceOf(s, m.source);
+  if (m.number <= source.usage) {
+    if (m.number === source.usage && s.answers) s.effects.verdicts = source.usageAnswer;
+    return;
+  }
+  for (const x of m.served) {
+    const holds = s.admitted.get(x.sequence)?.holds;
+    if (holds === void 0) continue;
+    for (const place of x.places.length > 0 ? x.places : [0]) {
+      const h = holds[place];
+      if (h?.message !== void 0 && !h.write) settle(s, h, served, false, true);
+    }
+  }
+  const rest = [];
+  for (const x of m.settlements) {
+    if (x.request === "" || s.known.has(x.request)) settleFromEdge(s, x);
+    else rest.push(x);
+  }
+  const verdicts = [];
+  if (m.admissions.length > 0) {
+    const admitted = { sequence: s.sequence, holds: [], known: 0 };
+    s.admitted.set(s.sequence, admitted);
+    m.admissions.forEach((x, i) => {
+      const v = admit(s, x, admitted, i);
+      if (s.answers) verdicts.push(v);
+    });
+    if (admitted.known === 0) s.admitted.delete(s.sequence);
+  }
+  for (const x of rest) settleFromEdge(s, x);
+  source.usage = m.number;
+  if (!s.answers) return;
+  const answer = { source: m.source, rules: s.rules };
+  u64(answer, "number", m.number);
+  u64(answer, "sequence", s.sequence);
+  u64(answer, "time_ms", s.time);
+  if (verdicts.length > 0) answer["verdicts"] = verdicts;
+  source.usageAnswer = answer;
+  s.effects.verdicts = answer;
+}
+function settledOwner(s, x) {
+  return x.anonymous ? s.networks.get(x.account) : s.accounts.get(x.account);
+}
+function store(s, x) {
+  const a = x.storageDelta === 0 || x.anonymous ? void 0 : s.accounts.get(x.account);
+  if (a === void 0) return;
+  touch(s, a, s.time);
+  changeStorage(s, a, x.storageDelta, x.storageAt);
+}
+function settleFromEdge(s, x) {
+  s.counts.settlements++;
+  store(s, x);
+  if (x.request === "" || x.result !== served && x.result !== voided) return;
+  const h = s.known.get(x.request);
+  if (h !== void 0) {
+    settle(s, h, x.result, x.failed, true);
+    return;
+  }
+  const o = settledOwner(s, x);
+  if (x.result === voided && x.failed && o !== void 0) addFailure(s, o);
+}
+function refuse(s, reason2, count3) {
+  const refused = s.effects.refused ??= [];
+  const same = refused.find((r) => r.reason === reason2);
+  if (same !== void 0) same.count += count3;
+  else refused.push({ reason: reason2, count: count3 });
+}
+function ofDomain(stream, source) {
+  const match = /^([A-Z]+)_(0|[1-9][0-9]{0,3})$/.exec(source);
+  return match !== null && match[1] === stream && Number(match[2]) < 4096;
+}
+var ahead = 10 * minute;
+function foldDomain(s, domain, m, clock) {
+  const { stream, keys } = domains[domain];
+  if (m.loss !== void 0) recordLoss(s, m.loss);
+  if (m.settlements.length === 0) return;
+  if (!ofDomain(stream, m.source)) return refuse(s, "source", m.settlements.length);
+  if (m.number !== 0 || m.admissions.length > 0) return refuse(s, "malformed", m.settlements.length);
+  const mark = s.domains.get(m.source) ?? { watermark: 0, latest: 0, floor: 0 };
+  s.domains.set(m.source, mark);
+  const before2 = { ...mark };
+  const fresh = { watermark: 0, latest: 0 };
+  let recreated = 0;
+  for (const x of m.settlements) {
+    s.counts.settlements++;
+    if (x.sequence === 0 || x.stored === 0) {
+      refuse(s, "malformed", 1);
+      continue;
+    }
+    const old = x.sequence <= before2.watermark && (x.stored <= before2.latest || x.stored > clock + ahead);
+    const seen = x.stored <= before2.floor || old;
+    const stored = Math.min(x.stored, clock + ahead);
+    if (!seen) {
+      if (x.sequence <= before2.watermark && recreated === 0) recreated = x.sequence;
+      fresh.watermark = Math.max(fresh.watermark, x.sequence);
+      fresh.latest = Math.max(fresh.latest, stored);
+    }
+    mark.watermark = Math.max(mark.watermark, x.sequence);
+    mark.latest = Math.max(mark.latest, stored);
+    settleFromDomain(s, domain, keys, x, seen);
+  }
+  if (recreated === 0) return;
+  Object.assign(mark, fresh, { floor: before2.latest });
+  (s.effects.recreated ??= []).push({
+    stream: m.source,
+    watermark: String(before2.watermark),
+    sequence: String(recreated)
+  });
+}
+function settleFromDomain(s, domain, keys, x, seen) {
+  if (x.storageDelta !== 0 && (domain !== "file" || x.anonymous)) return refuse(s, "storage", 1);
+  if (x.hasRequest) {
+    if (x.request === "" || x.result !== served && x.result !== voided) return refuse(s, "malformed", 1);
+    if (!keys.includes(x.quotaKey)) return refuse(s, "quota_key", 1);
+  }
+  if (!seen) {
+    store(s, x);
+    const a = x.anonymous ? void 0 : s.accounts.get(x.account);
+    if (x.content !== void 0 && a !== void 0 && s.answers) alertContent(s, a, domain, x.content);
+  }
+  if (x.request === "") return;
+  const h = s.known.get(x.request);
+  const o = settledOwner(s, x);
+  if (h !== void 0) {
+    if (h.write && h.quotaKey === x.quotaKey && o !== void 0 && ownerOf(h) === o) settle(s, h, x.result, x.failed, false);
+    return;
+  }
+  const late = o?.late.get(x.request);
+  if (late === void 0 || late.quotaKey !== x.quotaKey) {
+    if (x.result === served && !seen) refuse(s, "hold", 1);
+    return;
+  }
+  o.late.delete(x.request);
+  if (x.result === served) chargeLate(s, late);
+}
+function recordLoss(s, l) {
+  const name = `${l.stream} ${l.first} ${l.last}`;
+  if (s.losses.has(name)) return;
+  s.losses.add(name);
+  if (!l.logged || !s.answers) return;
+  (s.effects.admin ??= []).push({
+    time_ms: String(s.time),
+    token: l.actor,
+    action: "journal.loss",
+    status: "COMMAND_OK",
+    detail: `${l.stream}: messages ${l.first} to ${l.last}`
+  });
+}
+
+// src/command_messages.ts
+var varint2 = 0;
+var fixed2 = 1;
+var bytes2 = 2;
+var tag2 = (field, wire) => field * 8 + wire;
+var kinds = {
+  create: 10,
+  setTier: 11,
+  grant: 12,
+  rotateKey: 13,
+  suspend: 14,
+  resume: 15,
+  note: 16,
+  setNextTier: 17,
+  refund: 18,
+  payment: 19,
+  createKey: 20,
+  updateKey: 21,
+  replaceKey: 22,
+  revokeKey: 23,
+  setSpendingCap: 24,
+  setWebhook: 30,
+  deleteWebhook: 31,
+  testWebhook: 32,
+  deleteAccount: 40,
+  keepAccount: 41,
+  eraseAccount: 42,
+  reverse: 50,
+  setSubscription: 51,
+  setTopUp: 52,
+  topUpFailed: 53
+};
+function decodeCommands(r) {
+  const m = { source: "", number: 0, stamp: 0, commands: [] };
+  while (r.next()) {
+    switch (r.tag) {
+      case tag2(1, bytes2):
+        m.source = r.text();
+        break;
+      case tag2(2, varint2):
+        m.number = r.u64();
+        break;
+      case tag2(3, varint2):
+        m.stamp = r.i64();
+        break;
+      case tag2(5, bytes2):
+        m.commands.push(r.message(command, {
+          request: "",
+          account: noId,
+          idempotency: "",
+          bodyHash: noId,
+          admin: void 0,
+          action: void 0
+        }));
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+var decoders = /* @__PURE__ */ new Map();
+function command(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag2(1, bytes2):
+        m.request = r.key16();
+        break;
+      case tag2(2, fixed2):
+        m.account = r.id();
+        break;
+      case tag2(3, bytes2):
+        m.idempotency = r.key16();
+        break;
+      case tag2(4, fixed2):
+        m.bodyHash = r.id();
+        break;
+      case tag2(5, bytes2):
+        m.admin = r.message(admin2, { token: m.admin ?? "" }).token;
+        break;
+      default: {
+        const kind = r.tag >>> 3;
+        const decode3 = (r.tag & 7) === bytes2 ? decoders.get(kind) : void 0;
+        if (decode3 === void 0) r.skip();
+        else m.action = r.message(decode3, m.action?.kind === kind ? m.action : newAction(kind));
+      }
+    }
+  }
+  return m;
+}
+function admin2(r, m) {
+  while (r.next()) {
+    if (r.tag === tag2(1, bytes2)) m.token = r.text();
+    else r.skip();
+  }
+  return m;
+}
+function newAction(kind) {
+  return {
+    kind,
+    tier: 0,
+    key: void 0,
+    number: 0,
+    fingerprint: noId,
+    prefix: "",
+    rules: void 0,
+    overlap: 0,
+    cap: void 0,
+    amount: 0,
+    reason: "",
+    expires: 0,
+    request: "",
+    requestLength: 0,
+    month: 0,
+    quotaKey: 0,
+    provider: "",
+    id: "",
+    credits: 0,
+    plan: "",
+    amountCents: 0,
+    taxCents: 0,
+    topUp: 0,
+    asOf: 0,
+    active: false,
+    pastDue: false,
+    cancels: false,
+    created: 0,
+    periodEnd: 0,
+    feeCents: 0,
+    nextTier: 0,
+    below: 0,
+    monthMicros: 0,
+    webhook: noId,
+    create: false,
+    events: void 0,
+    thresholds: void 0,
+    balanceBelow: void 0,
+    detail: ""
+  };
+}
+function fields(kind, table) {
+  const known = new Map(Object.entries(table).map(([t, f]) => [Number(t), f]));
+  decoders.set(kind, (r, m) => {
+    while (r.next()) {
+      const field = known.get(r.tag);
+      if (field === void 0) r.skip();
+      else field(r, m);
+    }
+    return m;
+  });
+}
+var tier = (r, m) => m.tier = r.u32();
+var provider = (r, m) => m.provider = r.text();
+var externalId = (r, m) => m.id = r.text();
+var webhook = (r, m) => m.webhook = r.id();
+var fingerprint = (r, m) => m.fingerprint = r.id();
+var prefix = (r, m) => m.prefix = r.text();
+var number = (r, m) => m.number = r.u32();
+var rules = (r, m) => m.rules = r.message(keyRules, m.rules ?? newRules());
+var asOf = (r, m) => m.asOf = r.i64();
+var topUp = (r, m) => m.topUp = r.u64();
+function reason(field) {
+  return { [tag2(field, bytes2)]: (r, m) => m.reason = r.text() };
+}
+fields(kinds.create, {
+  [tag2(1, varint2)]: tier,
+  [tag2(2, bytes2)]: (r, m) => m.key = r.message(decoders.get(kinds.rotateKey), m.key ?? newAction(kinds.rotateKey))
+});
+fields(kinds.setTier, { [tag2(1, varint2)]: tier });
+fields(kinds.setNextTier, { [tag2(1, varint2)]: tier });
+fields(kinds.grant, {
+  [tag2(1, varint2)]: (r, m) => m.amount = r.s64(),
+  ...reason(2),
+  [tag2(3, varint2)]: (r, m) => m.expires = r.i64()
+});
+fields(kinds.rotateKey, { [tag2(1, fixed2)]: fingerprint, [tag2(2, bytes2)]: prefix });
+fields(kinds.suspend, reason(1));
+fields(kinds.resume, reason(1));
+fields(kinds.note, { ...reason(1), [tag2(2, bytes2)]: (r, m) => m.detail = r.text() });
+fields(kinds.refund, {
+  [tag2(1, bytes2)]: (r, m) => {
+    const at = r.at;
+    m.request = r.key16();
+    m.requestLength = r.at - at - 1;
+  },
+  [tag2(2, varint2)]: (r, m) => m.month = r.u32(),
+  [tag2(3, varint2)]: (r, m) => m.quotaKey = r.u32(),
+  [tag2(4, varint2)]: (r, m) => m.amount = r.s64(),
+  ...reason(5)
+});
+fields(kinds.payment, {
+  [tag2(1, bytes2)]: provider,
+  [tag2(2, bytes2)]: externalId,
+  [tag2(3, varint2)]: (r, m) => m.credits = r.u64(),
+  ...reason(4),
+  [tag2(5, bytes2)]: (r, m) => m.plan = r.text(),
+  [tag2(6, varint2)]: (r, m) => m.amountCents = r.u64(),
+  [tag2(7, varint2)]: (r, m) => m.taxCents = r.u64(),
+  [tag2(8, varint2)]: topUp
+});
+fields(kinds.reverse, {
+  [tag2(1, bytes2)]: provider,
+  [tag2(2, bytes2)]: externalId,
+  [tag2(3, varint2)]: (r, m) => m.amount = r.u64(),
+  [tag2(4, varint2)]: asOf,
+  ...reason(5),
+  [tag2(7, varint2)]: (r, m) => m.amountCents = r.u64()
+});
+fields(kinds.setSubscription, {
+  [tag2(1, bytes2)]: provider,
+  [tag2(2, bytes2)]: externalId,
+  [tag2(3, varint2)]: tier,
+  [tag2(4, varint2)]: (r, m) => m.active = r.bool(),
+  [tag2(5, varint2)]: (r, m) => m.pastDue = r.bool(),
+  [tag2(6, varint2)]: (r, m) => m.cancels = r.bool(),
+  [tag2(7, varint2)]: (r, m) => m.created = r.i64(),
+  [tag2(8, varint2)]: (r, m) => m.periodEnd = r.i64(),
+  [tag2(9, varint2)]: asOf,
+  [tag2(10, varint2)]: (r, m) => m.nextTier = r.u32(),
+  [tag2(11, varint2)]: (r, m) => m.feeCents = r.u64()
+});
+fields(kinds.setTopUp, {
+  [tag2(1, varint2)]: (r, m) => m.below = r.u64(),
+  [tag2(2, varint2)]: (r, m) => m.credits = r.u64(),
+  [tag2(3, varint2)]: (r, m) => m.monthMicros = r.u64()
+});
+fields(kinds.topUpFailed, { [tag2(1, varint2)]: topUp, ...reason(2) });
+fields(kinds.createKey, { [tag2(1, fixed2)]: fingerprint, [tag2(2, bytes2)]: prefix, [tag2(3, bytes2)]: rules });
+fields(kinds.updateKey, { [tag2(1, varint2)]: number, [tag2(2, bytes2)]: rules });
+fields(kinds.replaceKey, {
+  [tag2(1, varint2)]: number,
+  [tag2(2, fixed2)]: fingerprint,
+  [tag2(3, bytes2)]: prefix,
+  [tag2(4, varint2)]: (r, m) => m.overlap = r.i64()
+});
+fields(kinds.revokeKey, { [tag2(1, varint2)]: number });
+fields(kinds.setSpendingCap, { [tag2(1, bytes2)]: (r, m) => m.cap = r.message(cap, m.cap ?? { period: 0, amount: 0 }) });
+fields(kinds.deleteAccount, {});
+fields(kinds.keepAccount, {});
+fields(kinds.eraseAccount, {});
+fields(kinds.setWebhook, {
+  [tag2(1, fixed2)]: webhook,
+  [tag2(2, varint2)]: (r, m) => m.create = r.bool(),
+  [tag2(3, varint2)]: (r, m) => m.events = r.u32(),
+  [tag2(4, bytes2)]: (r, m) => m.thresholds = r.message(percents, m.thresholds ?? []),
+  [tag2(5, varint2)]: (r, m) => m.balanceBelow = r.u64()
+});
+fields(kinds.deleteWebhook, { [tag2(1, fixed2)]: webhook });
+fields(kinds.testWebhook, { [tag2(1, fixed2)]: webhook });
+function newRules() {
+  return { name: void 0, scopes: void 0, expires: void 0, expiresIn: void 0, quotas: void 0, cap: void 0 };
+}
+function keyRules(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag2(1, bytes2):
+        m.name = r.text();
+        break;
+      case tag2(2, bytes2):
+        m.scopes = r.message(percents, m.scopes ?? []);
+        break;
+      case tag2(3, varint2):
+        m.expires = r.i64();
+        break;
+      case tag2(4, varint2):
+        m.expiresIn = r.i64();
+        break;
+      case tag2(5, bytes2):
+        m.quotas = r.message(keyQuotas, m.quotas ?? []);
+        break;
+      case tag2(6, bytes2):
+        m.cap = r.message(cap, m.cap ?? { period: 0, amount: 0 });
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function percents(r, m) {
+  while (r.next()) {
+    if (r.tag === tag2(1, varint2) || r.tag === tag2(1, bytes2)) r.u32s(m);
+    else r.skip();
+  }
+  return m;
+}
+function keyQuotas(r, m) {
+  while (r.next()) {
+    if (r.tag === tag2(1, bytes2)) m.push(r.message(keyQuota, { quotaKey: 0, limit: 0 }));
+    else r.skip();
+  }
+  return m;
+}
+function keyQuota(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag2(1, varint2):
+        m.quotaKey = r.u32();
+        break;
+      case tag2(2, varint2):
+        m.limit = r.u32();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function cap(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag2(1, varint2):
+        m.period = r.u32();
+        break;
+      case tag2(2, varint2):
+        m.amount = r.u64();
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+
+// src/status.ts
+var status = {
+  ok: 1,
+  accountNotFound: 2,
+  accountExists: 3,
+  insufficientCredits: 4,
+  mismatch: 5,
+  invalid: 6,
+  notRefundable: 7,
+  overRefunded: 8,
+  paymentNotFound: 9,
+  paymentMismatch: 10,
+  keyNotFound: 20,
+  tooManyKeys: 21,
+  keyNameTaken: 22,
+  webhookNotFound: 30,
+  tooManyWebhooks: 31,
+  webhookInvalid: 32
+};
+var statusNames = {
+  1: "COMMAND_OK",
+  2: "COMMAND_ACCOUNT_NOT_FOUND",
+  3: "COMMAND_ACCOUNT_EXISTS",
+  4: "COMMAND_INSUFFICIENT_CREDITS",
+  5: "COMMAND_IDEMPOTENCY_MISMATCH",
+  6: "COMMAND_INVALID",
+  7: "COMMAND_NOT_REFUNDABLE",
+  8: "COMMAND_OVER_REFUNDED",
+  9: "COMMAND_PAYMENT_NOT_FOUND",
+  10: "COMMAND_PAYMENT_MISMATCH",
+  20: "COMMAND_KEY_NOT_FOUND",
+  21: "COMMAND_TOO_MANY_KEYS",
+  22: "COMMAND_KEY_NAME_TAKEN",
+  30: "COMMAND_WEBHOOK_NOT_FOUND",
+  31: "COMMAND_TOO_MANY_WEBHOOKS",
+  32: "COMMAND_WEBHOOK_INVALID"
+};
+
+// src/key_commands.ts
+var checkoutScope = 63;
+var mostLive = 20;
+var mostEnded = 20;
+var mostOverlap = 7 * day;
+var mostCharacters = 100;
+function newKey(a, number2, lineage, m, now) {
+  const key = {
+    number: number2,
+    lineage,
+    former: false,
+    version: 1,
+    fingerprint: m.fingerprint,
+    prefix: m.prefix,
+    created: now,
+    lastUsed: 0,
+    expires: 0,
+    revoked: 0,
+    replaced: false,
+    replacedBy: 0
+  };
+  if (number2 === 0) a.keys.unshift(key);
+  else a.keys.push(key);
+  return key;
+}
+function validCap(cap2) {
+  if (cap2 === void 0) return true;
+  return cap2.period <= 3 && cap2.amount <= maxBalance && (cap2.period !== 0 || cap2.amount === 0);
+}
+function validRules(s, r) {
+  if (r.name !== void 0 && (r.name === "" || [...r.name].length > mostCharacters)) return false;
+  const known = (k2) => k2 >= 1 && k2 <= quotaKeys;
+  for (const k2 of r.scopes ?? []) if (!known(k2) && !(k2 === checkoutScope && s.rules >= 4)) return false;
+  let last = 0;
+  for (const q of r.quotas ?? []) {
+    if (!known(q.quotaKey) || q.quotaKey <= last) return false;
+    last = q.quotaKey;
+  }
+  if (r.expiresIn !== void 0) {
+    if (r.expiresIn <= 0) return false;
+  } else if (r.expires !== void 0 && r.expires !== 0 && r.expires <= s.time) return false;
+  return validCap(r.cap);
+}
+function setRules(s, k2, r) {
+  const l = k2.lineage;
+  if (r.name !== void 0) l.name = r.name;
+  if (r.scopes !== void 0) l.scopes = r.scopes;
+  if (r.quotas !== void 0) l.quotas = r.quotas;
+  if (r.cap !== void 0) l.cap = r.cap.period === 0 ? void 0 : r.cap;
+  if (r.expiresIn !== void 0) k2.expires = s.time + r.expiresIn;
+  else if (r.expires !== void 0) k2.expires = r.expires;
+}
+function nameTaken(s, a, name, own) {
+  return a.keys.some((k2) => k2.lineage !== own && k2.lineage.name === name && isLive(k2, s.time));
+}
+function freeName(s, a) {
+  for (let n = 2; ; n++) if (!nameTaken(s, a, `default ${n}`, void 0)) return `default ${n}`;
+}
+var noRules = {
+  name: void 0,
+  scopes: void 0,
+  expires: void 0,
+  expiresIn: void 0,
+  quotas: void 0,
+  cap: void 0
+};
+function createKey(s, a, m) {
+  const rules2 = m.rules ?? noRules;
+  if (!validRules(s, rules2) || rules2.name === void 0 && s.rules < 2) return status.invalid;
+  const live = a.keys.filter((k2) => k2.number !== 0 && !k2.replaced && isLive(k2, s.time)).length + 1;
+  if (live >= mostLive) return status.tooManyKeys;
+  if (s.rules >= 2 && rules2.name !== void 0 && nameTaken(s, a, rules2.name, void 0)) return status.keyNameTaken;
+  const number2 = a.nextKey++;
+  const lineage = newLineage(number2, rules2.name ?? freeName(s, a));
+  const key = newKey(a, number2, lineage, m, s.time);
+  setRules(s, key, rules2);
+  changed(s, a);
+  alertKey(s, a, keyCreated, key);
+  return { status: status.ok, key: showKey(s, a, key, true) };
+}
+function find(a, number2) {
+  return a.keys.find((k2) => k2.number === number2);
+}
+function findLive(s, a, number2) {
+  const k2 = find(a, number2);
+  return k2 === void 0 || k2.replaced || !isLive(k2, s.time) ? void 0 : k2;
+}
+function updateKey(s, a, m) {
+  const key = findLive(s, a, m.number);
+  if (key === void 0) return status.keyNotFound;
+  const rules2 = m.rules ?? noRules;
+  if (!validRules(s, rules2)) return status.invalid;
+  if (s.rules >= 2 && rules2.name !== void 0 && nameTaken(s, a, rules2.name, key.lineage)) return status.keyNameTaken;
+  setRules(s, key, rules2);
+  changed(s, a);
+  return { status: status.ok, key: showKey(s, a, key, true) };
+}
+function replaceKey(s, a, m) {
+  if (m.overlap < 0 || m.overlap > mostOverlap) return status.invalid;
+  const old = findLive(s, a, m.number);
+  if (old === void 0) return status.keyNotFound;
+  if (a.keys.filter((k2) => k2.replaced && isLive(k2, s.time)).length >= mostLive) return status.tooManyKeys;
+  const lifetime = old.expires === 0 ? 0 : old.expires - old.created;
+  const ends = s.time + m.overlap;
+  old.expires = old.expires === 0 ? ends : Math.min(old.expires, ends);
+  old.replaced = true;
+  let key;
+  if (old.number === 0) {
+    a.keys.shift();
+    old.number = a.nextKey++;
+    old.former = true;
+    a.keys.push(old);
+    key = newKey(a, 0, old.lineage, m, s.time);
+    key.version = old.version + 1;
+  } else {
+    old.replacedBy = a.nextKey++;
+    key = newKey(a, old.replacedBy, old.lineage, m, s.time);
+  }
+  key.expires = lifetime === 0 ? 0 : s.time + lifetime;
+  changed(s, a);
+  alertKey(s, a, keyRevoked, old);
+  return { status: status.ok, key: showKey(s, a, key, true), old_key_expires_ms: String(old.expires) };
+}
+function revokeKey(s, a, m) {
+  const key = find(a, m.number);
+  if (key === void 0) return status.keyNotFound;
+  if (isLive(key, s.time)) {
+    key.revoked = s.time;
+    changed(s, a);
+    alertKey(s, a, keyRevoked, key);
+  }
+  return { status: status.ok, key: showKey(s, a, key, true) };
+}
+function rotateKey(s, a, m) {
+  const key = defaultKey(a);
+  if (key === void 0) {
+    newKey(a, 0, newLineage(0, "default"), m, s.time);
+    return status.ok;
+  }
+  for (const k2 of a.keys) if (k2.former && isLive(k2, s.time)) k2.revoked = s.time;
+  Object.assign(key, {
+    version: key.version + 1,
+    fingerprint: m.fingerprint,
+    prefix: m.prefix,
+    created: s.time,
+    expires: 0,
+    revoked: 0
+  });
+  changed(s, a);
+  return status.ok;
+}
+function setSpendingCap(s, a, m) {
+  if (!validCap(m.cap)) return status.invalid;
+  a.cap = m.cap === void 0 || m.cap.period === 0 ? void 0 : m.cap;
+  return a.cap === void 0 ? status.ok : { status: status.ok, cap: showCapStatus(s, a, a, a.cap) };
+}
+function changed(s, a) {
+  const endOf = (k2) => k2.revoked !== 0 ? k2.revoked : k2.expires;
+  const ended = a.keys.filter((k2) => k2.number !== 0 && !isLive(k2, s.time));
+  ended.sort((x, y) => endOf(x) - endOf(y) || x.number - y.number);
+  for (const k2 of ended.slice(0, Math.max(0, ended.length - mostEnded))) a.keys.splice(a.keys.indexOf(k2), 1);
+  watchKeys(s, a);
+}
+
+// src/payments.ts
+var mostGrants = 4096;
+var mostRefunds = 1e3;
+var mostEnded2 = 20;
+var mostPeriods = 100;
+var oneCredit = 1e6;
+var mostBytes = 200;
+var admin3 = 4;
+function byteLength(text2) {
+  return new TextEncoder().encode(text2).length;
+}
+function fitsAsGrant(a, amount, position2) {
+  return amount <= maxBalance && a.settled + amount <= maxBalance && position2 < mostGrants;
+}
+function add2(s, a, amount, expires, reason2, position2) {
+  addGrant(s, a, {
+    id: s.sequence * mostGrants + position2,
+    amount,
+    left: amount,
+    expires,
+    created: s.time,
+    reason: reason2,
+    over: false
+  });
+}
+function takeAway(s, a, amount) {
+  const before2 = a.available;
+  take(a, amount);
+  if (s.answers) alertBalance(s, a, before2);
+}
+function grant(s, a, m, actor, position2) {
+  const { amount, reason: reason2 } = m;
+  if (amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
+  if (amount < 0) {
+    if (available(a) < -amount) return status.insufficientCredits;
+    takeAway(s, a, -amount);
+    enter(s, a, { type: types.adjustment, amount, settled: s.time, reason: reason2, actor });
+    return status.ok;
+  }
+  if (m.expires !== 0 && m.expires <= s.time) return status.invalid;
+  if (!fitsAsGrant(a, amount, position2) || a.grants.length >= mostGrants) return status.invalid;
+  add2(s, a, amount, m.expires, reason2, position2);
+  enter(s, a, { type: types.grant, amount, settled: s.time, reason: reason2, actor });
+  raised(a);
+  return status.ok;
+}
+function openPrices(a, month, quotaKey) {
+  let sum = 0;
+  for (const h of a.holds) if (h.month === month && h.quotaKey === quotaKey) sum += h.cost;
+  return sum;
+}
+function refund(s, a, m, actor, position2) {
+  const { amount, quotaKey, request } = m;
+  if (quotaKey < 1 || quotaKey > quotaKeys || amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
+  if (m.requestLength !== 0 && m.requestLength !== 16) return status.invalid;
+  const month = monthIn(a, m.month);
+  if (month === void 0) return status.notRefundable;
+  if (amount < 0) return takeBack(s, a, m, month, actor);
+  if (request !== "") {
+    if (month.refunds.some((r) => r.request === request)) return status.overRefunded;
+    const hold = s.known.get(request);
+    if (hold?.account === a && a.holds.has(hold)) return status.notRefundable;
+    if (month.refunds.length >= mostRefunds) return status.notRefundable;
+  }
+  const left = month.spent[quotaKey] - month.refunded[quotaKey] - openPrices(a, month.month, quotaKey);
+  if (amount > left) return status.overRefunded;
+  if (!fitsAsGrant(a, amount, position2) || a.grants.length >= mostGrants) return status.invalid;
+  add2(s, a, amount, 0, m.reason, position2);
+  enterRefund(s, a, m, actor);
+  month.refunded[quotaKey] += amount;
+  if (request !== "") month.refunds.push({ request, quotaKey, amount });
+  a.ownTerms++;
+  followTerms(s, a);
+  raised(a);
+  return status.ok;
+}
+function takeBack(s, a, m, month, actor) {
+  const at = month.refunds.findIndex((r) => r.request === m.request && r.quotaKey === m.quotaKey);
+  if (m.request !== "") {
+    if (at < 0 || month.refunds[at].amount !== -m.amount) return status.overRefunded;
+  } else {
+    const single = month.refunds.reduce((sum, r) => r.quotaKey === m.quotaKey ? sum + r.amount : sum, 0);
+    if (-m.amount > month.refunded[m.quotaKey] - single) return status.overRefunded;
+  }
+  if (available(a) < -m.amount) return status.insufficientCredits;
+  takeAway(s, a, -m.amount);
+  enterRefund(s, a, m, actor);
+  month.refunded[m.quotaKey] += m.amount;
+  if (m.request !== "") month.refunds.splice(at, 1);
+  return status.ok;
+}
+function enterRefund(s, a, m, actor) {
+  enter(s, a, {
+    type: types.refund,
+    amount: m.amount,
+    settled: s.time,
+    reason: m.reason,
+    actor,
+    quotaKey: m.quotaKey,
+    month: m.month,
+    request: m.request
+  });
+}
+function validName(text2) {
+  const n = byteLength(text2);
+  return n >= 1 && n <= mostBytes;
+}
+function pay(s, a, m, actor, position2) {
+  if (!validName(m.provider) || !validName(m.id) || m.credits > 0 === (m.plan !== "")) return status.invalid;
+  if (byteLength(m.plan) > mostBytes || m.taxCents > m.amountCents) return status.invalid;
+  if (m.amountCents > maxBalance || m.credits > maxBalance) return status.invalid;
+  const name = `${m.provider}\0${m.id}`;
+  const known = a.payments.get(name);
+  if (known !== void 0) {
+    if (known.credits !== m.credits || known.plan !== m.plan) return status.paymentMismatch;
+    if (known.topUp === 0 && m.topUp !== 0) {
+      known.topUp = m.topUp;
+      endTopUp(a, m.topUp);
+    }
+    return status.ok;
+  }
+  if (m.credits > 0 && !fitsAsGrant(a, m.credits, position2)) return status.invalid;
+  const p = {
+    provider: m.provider,
+    id: m.id,
+    credits: m.credits,
+    reversed: 0,
+    asOf: 0,
+    number: a.payments.size + 1,
+    time: s.time,
+    plan: m.plan,
+    amountCents: m.amountCents,
+    taxCents: m.taxCents,
+    topUp: m.topUp,
+    reversedCents: 0
+  };
+  a.payments.set(name, p);
+  if (m.credits > 0) {
+    addPaid(s, a, m.credits, m.reason, position2);
+    enter(s, a, {
+      type: types.payment,
+      amount: m.credits,
+      settled: s.time,
+      reason: m.reason,
+      actor: actor || m.provider,
+      payment: m.id
+    });
+  }
+  endTopUp(a, m.topUp);
+  raised(a);
+  if (s.answers) alert(s, a, payment, subscribed(a, payment), { payment: showPayment(p), mail: true });
+  return status.ok;
+}
+function addPaid(s, a, amount, reason2, position2) {
+  if (a.grants.length >= mostGrants && addToLastGrant(a, amount)) return;
+  add2(s, a, amount, 0, reason2, position2);
+}
+function reverse(s, a, m, actor, position2) {
+  const p = a.payments.get(`${m.provider}\0${m.id}`);
+  if (p === void 0) return status.paymentNotFound;
+  if (m.amount > p.credits || m.amountCents > p.amountCents) return status.overRefunded;
+  const asOf2 = Math.min(m.asOf, s.time);
+  if (asOf2 < p.asOf) return status.ok;
+  const more = m.amount - p.reversed;
+  p.asOf = asOf2;
+  p.reversed = m.amount;
+  p.reversedCents = m.amountCents !== 0 || p.credits === 0 ? m.amountCents : Number(BigInt(p.amountCents) * BigInt(m.amount) / BigInt(p.credits));
+  if (more === 0) return status.ok;
+  if (more > 0) {
+    const taken = Math.min(available(a), more);
+    takeAway(s, a, taken);
+    a.owed += more - taken;
+  } else addPaid(s, a, -more, m.reason, position2);
+  enter(s, a, {
+    type: types.reversal,
+    amount: -more,
+    settled: s.time,
+    reason: m.reason,
+    actor: actor || m.provider,
+    payment: m.id
+  });
+  if (more < 0) raised(a);
+  return status.ok;
+}
+function refusesTier(s, a, tier2) {
+  if (!(s.book?.hasTier(tier2) ?? (tier2 >= free && tier2 <= admin3))) return true;
+  return tier2 !== a.tier && a.current.periods.length - 1 >= mostPeriods;
+}
+function compareBytes(x, y) {
+  const [p, q] = [[...x], [...y]];
+  for (let i = 0; i < p.length && i < q.length; i++) {
+    const d = p[i].codePointAt(0) - q[i].codePointAt(0);
+    if (d !== 0) return d;
+  }
+  return p.length - q.length;
+}
+function byCreation(x, y) {
+  return x.created - y.created || compareBytes(x.provider, y.provider) || compareBytes(x.id, y.id);
+}
+function currentOf(list) {
+  return list.filter((x) => x.active).pop();
+}
+function setSubscription(s, a, m) {
+  if (!validName(m.provider) || !validName(m.id) || m.nextTier > 15) return status.invalid;
+  const known = s.book?.hasTier(m.tier) ?? (m.tier >= free && m.tier <= admin3);
+  if (m.active && (!known || m.tier === free || m.tier === admin3)) return status.invalid;
+  const asOf2 = Math.min(m.asOf, s.time);
+  const same = (x) => x.provider === m.provider && x.id === m.id;
+  const before2 = a.subscriptions.find(same);
+  if (before2 !== void 0 && asOf2 < before2.asOf) return status.ok;
+  const list = a.subscriptions.filter((x) => !same(x));
+  list.push({
+    provider: m.provider,
+    id: m.id,
+    tier: m.tier,
+    active: m.active,
+    pastDue: m.pastDue,
+    cancels: m.cancels,
+    created: m.created,
+    periodEnd: m.periodEnd,
+    asOf: asOf2,
+    feeCents: m.feeCents,
+    nextTier: m.nextTier
+  });
+  list.sort(byCreation);
+  const was = currentOf(a.subscriptions);
+  const is = currentOf(list);
+  let tier2 = 0;
+  if (is !== void 0) {
+    const other = was === void 0 || was.provider !== is.provider || was.id !== is.id || was.tier !== is.tier;
+    if (other) tier2 = is.tier;
+  } else if (was !== void 0 && a.tier === was.tier) tier2 = free;
+  if (tier2 !== 0 && refusesTier(s, a, tier2)) return status.invalid;
+  let ended = list.filter((x) => !x.active).length;
+  a.subscriptions = list.filter((x) => x.active || ended-- <= mostEnded2);
+  if (tier2 !== 0) setTier(s, a, tier2);
+  return status.ok;
+}
+var noTopUp = {
+  below: 0,
+  credits: 0,
+  monthMicros: 0,
+  last: 0,
+  due: 0,
+  dueMicros: 0,
+  month: 0,
+  spent: 0,
+  failures: 0,
+  reason: "",
+  off: false,
+  retry: 0
+};
+function setTopUp(s, a, m) {
+  if (m.credits === 0) {
+    if (m.below !== 0 || m.monthMicros !== 0) return status.invalid;
+  } else if (m.credits < oneCredit || m.credits > m.monthMicros || m.monthMicros > maxBalance || m.below > maxBalance) {
+    return status.invalid;
+  }
+  const t = { ...a.topUp ?? noTopUp, below: m.below, credits: m.credits, monthMicros: m.monthMicros };
+  Object.assign(t, { failures: 0, reason: "", off: false, retry: 0 });
+  if (m.credits === 0 && t.due !== 0) Object.assign(t, { due: 0, dueMicros: 0, retry: s.time + hour });
+  a.topUp = t;
+  if (m.credits > 0) s.topUps.add(a);
+  else s.topUps.delete(a);
+  return status.ok;
+}
+function endTopUp(a, id) {
+  const t = a.topUp;
+  if (t === void 0 || t.due === 0 || t.last !== id) return;
+  Object.assign(t, { due: 0, dueMicros: 0, failures: 0 });
+}
+function topUpFailed(s, a, m) {
+  if (byteLength(m.reason) > mostBytes) return status.invalid;
+  const t = a.topUp;
+  if (t === void 0 || t.due === 0 || t.last !== m.topUp) return status.ok;
+  t.spent -= t.dueMicros;
+  Object.assign(t, { due: 0, dueMicros: 0, reason: m.reason, failures: t.failures + 1, retry: s.time + hour });
+  if (t.failures < 2) return status.ok;
+  t.off = true;
+  const webhooks = subscribed(a, topUpOff);
+  const mail = a.payments.size > 0;
+  if (s.answers && (webhooks.length > 0 || mail)) {
+    alert(s, a, topUpOff, webhooks, { reason: m.reason, ...mail ? { mail } : {} });
+  }
+  return status.ok;
+}
+function decideTopUps(s) {
+  for (const a of s.topUps) {
+    const t = a.topUp;
+    if (t.off || t.due !== 0 || a.suspended !== 0 || a.deletes !== 0 || a.erased !== 0) continue;
+    if (balanceOf(a) >= t.below || s.time < t.retry) continue;
+    const month = Math.max(t.month, a.current.month, monthOf(s.time));
+    const spent = month === t.month ? t.spent : 0;
+    if (spent + t.credits > t.monthMicros) continue;
+    Object.assign(t, { last: t.last + 1, due: Math.max(1, s.time), dueMicros: t.credits, month, spent: spent + t.credits });
+  }
+}
+
+// src/commands.ts
+var untilErasure = 14 * day;
+var mostWebhooks = 10;
+var mostThresholds = 10;
+var balanceBit = 1 << 2;
+var since4 = [
+  kinds.setNextTier,
+  kinds.refund,
+  kinds.payment,
+  kinds.reverse,
+  kinds.setSubscription,
+  kinds.setTopUp,
+  kinds.topUpFailed
+];
+function execute(s, c, position2) {
+  s.counts.commands++;
+  const kept = c.idempotency === "" ? void 0 : s.commands.get(c.idempotency);
+  if (kept !== void 0) {
+    const same = kept.bodyHash === c.bodyHash;
+    const outcome2 = same ? { ...kept.outcome, replayed: true } : { status: statusNames[status.mismatch], time_ms: String(s.time) };
+    log(s, c, outcome2);
+    return outcome2;
+  }
+  let account = s.accounts.get(c.account);
+  if (account !== void 0) touch(s, account, s.time);
+  const result = run(s, c, account, position2);
+  account ??= s.accounts.get(c.account);
+  const { status: code, ...more } = typeof result === "number" ? { status: result } : result;
+  const outcome = show(s, account, code, more);
+  if (c.idempotency !== "") {
+    const keep = { id: c.idempotency, bodyHash: c.bodyHash, time: s.time, status: code, outcome };
+    s.commands.set(c.idempotency, keep);
+    s.keptCommands.push(keep);
+  }
+  log(s, c, outcome);
+  return outcome;
+}
+function show(s, a, code, more) {
+  const j = { status: statusNames[code] };
+  u64(j, "time_ms", s.time);
+  if (a === void 0 || code === status.accountNotFound) return j;
+  showTier(s, a, j);
+  const key = defaultKey(a);
+  put(j, "key_version", key?.version);
+  u64(j, "key_created_ms", key?.created ?? 0);
+  u64(j, "balance_micros", balanceOf(a));
+  u64(j, "suspended_ms", a.suspended);
+  u64(j, "deletes_ms", a.deletes);
+  return Object.assign(j, more);
+}
+function run(s, c, a, position2) {
+  const m = c.action;
+  if (m === void 0) return status.invalid;
+  if (c.account === noId) return m.kind === kinds.note ? status.ok : status.invalid;
+  if (m.kind === kinds.create) {
+    if (a !== void 0) return status.accountExists;
+    if (!(s.book?.hasTier(m.tier) ?? (m.tier >= free && m.tier <= 4))) return status.invalid;
+    return create(s, c.account, m);
+  }
+  if (a === void 0) return status.accountNotFound;
+  if (m.kind === kinds.note) return status.ok;
+  if (a.erased !== 0) return status.accountNotFound;
+  if (s.rules < 4 && since4.includes(m.kind)) return status.invalid;
+  return act(s, a, m, c.admin ?? "", position2);
+}
+function create(s, id, m) {
+  const a = newAccount(s, id, m.tier);
+  s.accounts.set(id, a);
+  if (m.key !== void 0) newKey(a, 0, newLineage(0, "default"), m.key, s.time);
+  return status.ok;
+}
+function act(s, a, m, actor, position2) {
+  switch (m.kind) {
+    case kinds.setTier:
+      return changeTier(s, a, m.tier);
+    case kinds.setNextTier:
+      return setNextTier(s, a, m.tier);
+    case kinds.grant:
+      return grant(s, a, m, actor, position2);
+    case kinds.refund:
+      return refund(s, a, m, actor, position2);
+    case kinds.payment:
+      return pay(s, a, m, actor, position2);
+    case kinds.reverse:
+      return reverse(s, a, m, actor, position2);
+    case kinds.setSubscription:
+      return setSubscription(s, a, m);
+    case kinds.setTopUp:
+      return setTopUp(s, a, m);
+    case kinds.topUpFailed:
+      return topUpFailed(s, a, m);
+    case kinds.createKey:
+      return createKey(s, a, m);
+    case kinds.updateKey:
+      return updateKey(s, a, m);
+    case kinds.replaceKey:
+      return replaceKey(s, a, m);
+    case kinds.revokeKey:
+      return revokeKey(s, a, m);
+    case kinds.rotateKey:
+      return rotateKey(s, a, m);
+    case kinds.setSpendingCap:
+      return setSpendingCap(s, a, m);
+    case kinds.setWebhook:
+      return setWebhook(s, a, m);
+    case kinds.deleteWebhook:
+      return deleteWebhook(s, a, m);
+    case kinds.testWebhook:
+      return testWebhook(s, a, m);
+    default:
+      return standing(s, a, m);
+  }
+}
+function changeTier(s, a, tier2) {
+  if (refusesTier(s, a, tier2)) return status.invalid;
+  setTier(s, a, tier2);
+  return status.ok;
+}
+function setNextTier(s, a, tier2) {
+  if (tier2 !== 0 && tier2 !== a.tier && !(s.book?.hasTier(tier2) ?? tier2 <= 4)) return status.invalid;
+  a.nextTier = tier2 === a.tier ? 0 : tier2;
+  return status.ok;
+}
+function standing(s, a, m) {
+  switch (m.kind) {
+    case kinds.suspend:
+      if (a.suspended === 0) a.suspended = s.time;
+      a.suspensionReason = m.reason;
+      break;
+    case kinds.resume:
+      a.suspended = 0;
+      a.suspensionReason = "";
+      break;
+    case kinds.deleteAccount:
+      if (a.deletes === 0) a.deletes = s.time + untilErasure;
+      break;
+    case kinds.keepAccount:
+      a.deletes = 0;
+      break;
+    case kinds.eraseAccount:
+      if (a.deletes === 0 || s.time < a.deletes) return status.invalid;
+      Object.assign(a, {
+        erased: s.time,
+        deletes: 0,
+        suspended: 0,
+        suspensionReason: "",
+        keys: [],
+        webhooks: [],
+        topUp: void 0
+      });
+      s.topUps.delete(a);
+      watchKeys(s, a);
+  }
+  return status.ok;
+}
+function allowedEvents(rules2) {
+  if (rules2 < 3) return 15;
+  const types2 = 114687;
+  return rules2 < 4 ? types2 : types2 | 393216;
+}
+function setWebhook(s, a, m) {
+  const known = a.webhooks.find((w3) => w3.id === m.webhook);
+  if (known === void 0) {
+    if (m.webhook === noId) return status.webhookInvalid;
+    if (!m.create) return status.webhookNotFound;
+    if (a.webhooks.length >= mostWebhooks) return status.tooManyWebhooks;
+  }
+  const w2 = {
+    id: m.webhook,
+    events: m.events ?? known?.events ?? 0,
+    thresholds: m.thresholds ?? known?.thresholds ?? [],
+    balanceBelow: m.balanceBelow ?? known?.balanceBelow ?? 0,
+    created: known?.created ?? s.time
+  };
+  const badThresholds = w2.thresholds.length > mostThresholds || w2.thresholds.some((t) => t < 1 || t > 100);
+  if (w2.events === 0 || (w2.events & ~allowedEvents(s.rules)) !== 0 || badThresholds) return status.webhookInvalid;
+  if (w2.balanceBelow > maxBalance || (w2.events & balanceBit) !== 0 && w2.balanceBelow === 0) return status.webhookInvalid;
+  w2.thresholds = [...new Set(w2.thresholds)].sort((x, y) => x - y);
+  if (known === void 0) a.webhooks.push(w2);
+  else Object.assign(known, w2);
+  watchKeys(s, a);
+  const shown2 = { webhook: idNumber(w2.id).toString() };
+  put(shown2, "events", w2.events);
+  if (w2.thresholds.length > 0) shown2["thresholds"] = w2.thresholds;
+  u64(shown2, "balance_below_micros", w2.balanceBelow);
+  u64(shown2, "created_ms", w2.created);
+  return { status: status.ok, webhook: shown2 };
+}
+function deleteWebhook(s, a, m) {
+  const at = a.webhooks.findIndex((w2) => w2.id === m.webhook);
+  if (at < 0) return status.webhookNotFound;
+  a.webhooks.splice(at, 1);
+  watchKeys(s, a);
+  return status.ok;
+}
+function testWebhook(s, a, m) {
+  const w2 = a.webhooks.find((x) => x.id === m.webhook);
+  if (w2 === void 0) return status.webhookNotFound;
+  return s.answers ? { status: status.ok, alert: alert(s, a, test, [w2], {}) } : status.ok;
+}
+var adminActions = {
+  [kinds.create]: "account.create",
+  [kinds.setTier]: "tier.set",
+  [kinds.grant]: "credits.grant",
+  [kinds.refund]: "credits.refund"
+};
+function log(s, c, outcome) {
+  if (!s.answers || c.admin === void 0 || c.action === void 0) return;
+  const m = c.action;
+  const j = {};
+  u64(j, "time_ms", s.time);
+  put(j, "token", c.admin);
+  put(j, "action", m.kind === kinds.note ? m.reason : adminActions[m.kind] ?? "unknown");
+  u64(j, "account", idNumber(c.account));
+  if (c.request !== "") j["request_id"] = base64(keyBytes(c.request));
+  j["status"] = outcome["status"];
+  put(j, "replayed", outcome["replayed"] === true);
+  put(j, "tier", m.kind === kinds.create || m.kind === kinds.setTier ? m.tier : 0);
+  u64(j, "amount_micros", m.kind === kinds.grant || m.kind === kinds.refund ? m.amount : 0);
+  u64(j, "expires_ms", m.kind === kinds.grant ? m.expires : 0);
+  put(j, "detail", m.kind === kinds.note ? m.detail : m.reason);
+  (s.effects.admin ??= []).push(j);
+}
+
+// src/upcoming.ts
+var mostBooks = 200;
+var maxOffset = 3650 * day;
+var UnknownRules = class extends Error {
+};
+function takeForce(s, b) {
+  s.book = b;
+  s.books.push(b);
+  s.terms++;
+}
+function limitOffset(ms) {
+  return Math.max(-maxOffset, Math.min(maxOffset, ms));
+}
+function checkRules(m) {
+  if (m.id === "" && m.rules > latestRules) {
+    throw new UnknownRules(`rules ${m.rules}: this program knows 1 to ${latestRules}`);
+  }
+}
+function foldPrices(s, m) {
+  if (m.id === "") configured(s, m);
+  else if (s.rules >= 4 && s.book !== void 0) applied(s, m);
+}
+function configured(s, m) {
+  if (m.rules > s.rules) {
+    s.rules = m.rules;
+    s.terms++;
+    for (const [id, kept] of s.commands) if (kept.status === 6) s.commands.delete(id);
+  }
+  const b = new Book(m, s.time, s.sequence);
+  const present = s.book;
+  if (present !== void 0) {
+    if (!m.agreed || present.applied || b.sameAs(present)) return;
+    if (m.stamp - limitOffset(m.offset) < present.message.stamp - limitOffset(present.message.offset)) return;
+  }
+  s.bookCount++;
+  takeForce(s, b);
+}
+function applied(s, m) {
+  if (m.withdrawn) {
+    for (const b of s.upcoming) if (b.message.id === m.id) b.withdrawn = true;
+    return;
+  }
+  const all = [...s.books, ...s.upcoming];
+  if (all.some((b) => b.message.id === m.id) || all.length >= mostBooks || !namesFit(all, m)) return;
+  if (m.effective > s.time) {
+    const b = new Book(m, m.effective, s.sequence);
+    let at = s.upcoming.length;
+    while (at > 0 && s.upcoming[at - 1].from > b.from) at--;
+    s.upcoming.splice(at, 0, b);
+  } else if (m.stamp >= m.effective) takeForce(s, new Book(m, s.time, s.sequence));
+}
+function namesFit(all, m) {
+  for (const b of all) {
+    for (const t of b.message.tiers) {
+      for (const u of m.tiers) {
+        if (t.name === "" || u.name === "") continue;
+        if (t.tier === u.tier !== (t.name === u.name)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+// src/time.ts
+var holdTime = 120 * second;
+var memory = 600 * second;
+var stampReach = 5 * second;
+var tolerance = 10 * second;
+var deletionDays = 14;
+function moveTime(s, clock, backClock, stamp) {
+  if (s.time > backClock + tolerance) goBack(s, backClock);
+  const now = Math.max(s.time, clock - stampReach, Math.min(stamp, clock + stampReach));
+  if (now > s.time) forward(s, now);
+}
+function forward(s, now) {
+  due(s, now);
+  const minuteBefore = Math.floor(s.time / minute);
+  s.time = now;
+  if (now > s.peak) s.peak = now;
+  warnExpiring(s);
+  end(s, now);
+  if (Math.floor(now / minute) === minuteBefore) return;
+  for (const [name, source] of s.sources) if (now - source.seen >= hour) s.sources.delete(name);
+}
+function due(s, now) {
+  for (; ; ) {
+    const book = s.upcoming[0];
+    const expiry = s.expiries.peek();
+    let hold = s.timeouts.peek();
+    while (hold !== void 0 && hold.result !== open) {
+      s.timeouts.shift();
+      hold = s.timeouts.peek();
+    }
+    const expires = expiry?.grant.expires ?? Infinity;
+    const timesOut = hold === void 0 ? Infinity : hold.time + holdTime;
+    if (book !== void 0 && book.from <= now && book.from <= expires && book.from <= timesOut) {
+      s.upcoming.shift();
+      s.time = Math.max(s.time, book.from);
+      if (!book.withdrawn) takeForce(s, book);
+    } else if (expires <= now && expires <= timesOut) {
+      s.expiries.pop();
+      s.time = Math.max(s.time, expires);
+      if (expiry.grant.left > 0) touch(s, expiry.account, expires);
+      expire(s, expiry.account, expiry.grant, expires);
+    } else if (timesOut <= now) {
+      s.timeouts.shift();
+      s.time = Math.max(s.time, timesOut);
+      if (hold.write) voidOpen(s, hold, timesOut, true, false);
+      else serve(s, hold, timesOut, true);
+    } else return;
+  }
+}
+function end(s, now) {
+  for (let h = s.remembered.peek(); h !== void 0 && (!h.remembered || h.closed <= now - memory); h = s.remembered.peek()) {
+    s.remembered.shift();
+    if (h.remembered) forget(s, h);
+  }
+  const window = s.book?.anonymousWindow ?? 0;
+  for (let w2 = s.windows.peek(); w2 !== void 0 && w2.time <= now - window; w2 = s.windows.peek()) {
+    s.windows.shift();
+    if (w2.network.admitted[0] === w2.time) w2.network.admitted.shift();
+    const n = w2.network;
+    if (n.admitted.length + n.open + n.failed + n.late.size + n.byIdempotency.size === 0) s.networks.delete(n.id);
+  }
+  for (let f = s.failures.peek(); f !== void 0 && f.time <= now - minute; f = s.failures.peek()) {
+    s.failures.shift();
+    f.owner.failures.shift();
+    f.owner.failed--;
+  }
+  for (let l = s.late.peek(); l !== void 0 && l.time <= now - day; l = s.late.peek()) {
+    s.late.shift();
+    if (l.owner.late.get(l.request) === l) l.owner.late.delete(l.request);
+  }
+  for (let c = s.keptCommands.peek(); c !== void 0 && c.time <= now - day; c = s.keptCommands.peek()) {
+    s.keptCommands.shift();
+    if (s.commands.get(c.id) === c) s.commands.delete(c.id);
+  }
+}
+function goBack(s, now) {
+  s.time = now;
+  const earlier = (t) => Math.min(t, now);
+  s.timeouts.forEach((h) => h.time = earlier(h.time));
+  s.remembered.forEach((h) => {
+    h.time = earlier(h.time);
+    h.closed = earlier(h.closed);
+  });
+  s.windows.forEach((w2) => w2.time = earlier(w2.time));
+  for (const n of s.networks.values()) {
+    n.admitted = n.admitted.map(earlier);
+    n.failures.map(earlier);
+  }
+  s.failures.forEach((f) => f.time = earlier(f.time));
+  s.late.forEach((l) => l.time = earlier(l.time));
+  s.keptCommands.forEach((c) => c.time = earlier(c.time));
+  for (const source of s.sources.values()) source.seen = earlier(source.seen);
+  for (const a of s.accounts.values()) {
+    a.failures.map(earlier);
+    for (const list of a.kept.values()) for (const h of list) h.time = earlier(h.time);
+    for (const p of a.payments.values()) p.asOf = earlier(p.asOf);
+    for (const x of a.subscriptions) x.asOf = earlier(x.asOf);
+    if (a.deletes !== 0) a.deletes = Math.min(a.deletes, now + deletionDays * day);
+    if (a.topUp === void 0) continue;
+    a.topUp.due = earlier(a.topUp.due);
+    a.topUp.retry = Math.min(a.topUp.retry, now + hour);
+  }
+}
+
+// src/fold.ts
+var Fold = class {
+  state;
+  kinds = /* @__PURE__ */ new Map();
+  subjects = /* @__PURE__ */ new Map();
+  constructor(partition, answers, sink, hash = sha256) {
+    this.state = new State(partition, answers, sink, hash);
+    const prefix2 = `billing.${partition}.`;
+    this.kinds.set(`${prefix2}usage`, { number: 1, domain: "" });
+    this.kinds.set(`${prefix2}account`, { number: 2, domain: "" });
+    this.kinds.set(`${prefix2}prices`, { number: 3, domain: "" });
+    for (const [domain, d] of Object.entries(domains)) this.kinds.set(`${prefix2}settle.${domain}`, { number: d.kind, domain });
+  }
+  add(m) {
+    const s = this.state;
+    const kind = this.kinds.get(m.subject);
+    const decoded = kind === void 0 ? void 0 : decode(kind.number, kind.domain, m.data);
+    if (decoded?.kind === 3) checkRules(decoded.prices);
+    s.sequence = m.sequence;
+    s.chain = this.link(m, kind?.number ?? 0);
+    s.counts.messages++;
+    s.entries = 0;
+    if (s.answers) {
+      s.effects = {};
+      s.alertCounts.clear();
+    }
+    if (decoded === void 0) s.effects.undecodable = true;
+    else this.fold(decoded, clockOf(m.time));
+    return s.effects;
+  }
+  link(m, kind) {
+    let subject = this.subjects.get(m.subject);
+    if (subject === void 0) {
+      subject = new TextEncoder().encode(m.subject);
+      if (this.subjects.size < 100) this.subjects.set(m.subject, subject);
+    }
+    const head = new Uint8Array(19);
+    const view = new DataView(head.buffer);
+    view.setBigUint64(0, BigInt(m.sequence));
+    view.setBigUint64(8, BigInt.asUintN(64, BigInt(m.time)));
+    head[16] = kind;
+    view.setUint16(17, subject.length);
+    const { hash } = this.state;
+    return hash([this.state.chain, hash([head, subject, m.data])]);
+  }
+  fold(d, journal) {
+    const s = this.state;
+    switch (d.kind) {
+      case 1:
+        this.move(journal, stampOf(d.usage));
+        foldUsage(s, d.usage);
+        break;
+      case 2:
+        this.move(journal, d.commands.stamp);
+        foldCommands(s, d.commands);
+        break;
+      case 3: {
+        const offset = limitOffset(d.prices.offset);
+        s.offset = Math.max(s.offset, offset);
+        this.move(journal, d.prices.stamp, offset);
+        foldPrices(s, d.prices);
+        break;
+      }
+      case 4:
+        this.move(journal, d.usage.stamp);
+        foldDomain(s, d.domain, d.usage, journal + s.offset);
+    }
+    if (s.topUps.size > 0) decideTopUps(s);
+  }
+  move(journal, stamp, offset = this.state.offset) {
+    moveTime(this.state, journal + offset, journal + this.state.offset, stamp);
+  }
+};
+function clockOf(time) {
+  return time.length > 6 && !time.startsWith("-") ? Number(time.slice(0, -6)) : Number(BigInt(time) / 1000000n);
+}
+function decode(number2, domain, data) {
+  try {
+    const r = new Reader(data);
+    if (number2 === 2) return { kind: 2, commands: decodeCommands(r) };
+    if (number2 === 3) return { kind: 3, prices: decodePrices(r) };
+    const usage2 = decodeUsage(r);
+    return number2 === 1 ? { kind: 1, usage: usage2 } : { kind: 4, usage: usage2, domain };
+  } catch (e) {
+    if (e instanceof DecodeError) return void 0;
+    throw e;
+  }
+}
+function stampOf(m) {
+  const id = m.admissions[0]?.request ?? "";
+  if (m.stamp !== 0 || id === "") return m.stamp;
+  return id.charCodeAt(0) * 2 ** 32 + id.charCodeAt(1) * 65536 + id.charCodeAt(2) + m.since;
+}
+function foldCommands(s, m) {
+  const source = sourceOf(s, m.source);
+  if (m.number !== 0 && m.number <= source.command) {
+    if (m.number === source.command && s.answers) s.effects.outcomes = source.commandAnswer;
+    return;
+  }
+  const outcomes = m.commands.map((c, i) => execute(s, c, i));
+  source.command = m.number;
+  if (!s.answers) return;
+  const answer = { source: m.source };
+  u64(answer, "number", m.number);
+  u64(answer, "sequence", s.sequence);
+  if (outcomes.length > 0) answer["outcomes"] = outcomes;
+  source.commandAnswer = answer;
+  s.effects.outcomes = answer;
+}
+
+// src/xxhash.ts
+var mask2 = (1n << 64n) - 1n;
+var p1 = 0x9e3779b185ebca87n;
+var p2 = 0xc2b2ae3d27d4eb4fn;
+var p3 = 0x165667b19e3779f9n;
+var p4 = 0x85ebca77c2b2ae63n;
+var p5 = 0x27d4eb2f165667c5n;
+function rotate(x, n) {
+  return (x << n | x >> 64n - n) & mask2;
+}
+function partitionOf(id, partitions) {
+  let lane = 0n;
+  for (let i = 0n; i < 8n; i++) lane = lane << 8n | id >> 8n * i & 255n;
+  let h = p5 + 8n & mask2;
+  h ^= rotate(lane * p2 & mask2, 31n) * p1 & mask2;
+  h = rotate(h, 27n) * p1 + p4 & mask2;
+  h = (h ^ h >> 33n) * p2 & mask2;
+  h = (h ^ h >> 29n) * p3 & mask2;
+  return Number((h ^ h >> 32n) % BigInt(partitions));
+}
+
+// src/verify.ts
+var Unreadable = class extends Error {
+};
+function entry(object, name, is) {
+  const value = object?.[name];
+  if (!is(value)) throw new Unreadable(`manifest.json: ${name} is missing or malformed`);
+  return value;
+}
+var isText = (v) => typeof v === "string";
+var isCount = (v) => typeof v === "number" && Number.isSafeInteger(v) && v >= 0;
+var isList = (v) => Array.isArray(v);
+var isFile = (v) => isText(v) && /^[A-Za-z0-9_.-]+$/.test(v) && !v.startsWith(".");
+function fileEntry(o) {
+  return { file: entry(o, "file", isFile), bytes: entry(o, "bytes", isCount), sha256: entry(o, "sha256", isText) };
+}
+function parseManifest(text2) {
+  let o;
+  try {
+    o = JSON.parse(text2);
+  } catch {
+    throw new Unreadable("manifest.json: is not JSON");
+  }
+  const format = entry(o, "format", isCount);
+  if (format !== 1) throw new Unreadable(`manifest.json: format ${format} is not known, only 1 is`);
+  const journals = entry(o, "journals", isList).map((j) => {
+    const books = j?.["books"];
+    return {
+      ...fileEntry(j),
+      stream: entry(j, "stream", isText),
+      partition: entry(j, "partition", isCount),
+      messages: entry(j, "messages", isCount),
+      chain: entry(j, "chain", isText),
+      books: books === void 0 ? void 0 : { ...fileEntry(books), lines: entry(books, "lines", isCount), sequence: entry(books, "sequence", isText) }
+    };
+  });
+  const partitions = entry(o, "partitions", isCount);
+  if (partitions === 0) throw new Unreadable("manifest.json: partitions is 0");
+  return { version: entry(o, "version", isText), installation: entry(o, "installation", isText), partitions, journals };
+}
+function parseMessage(line2) {
+  let o;
+  try {
+    o = JSON.parse(line2);
+  } catch {
+    return void 0;
+  }
+  if (typeof o !== "object" || o === null) return void 0;
+  const { sequence, time, subject, data } = o;
+  if (!isText(sequence) || !isText(time) || !isText(subject) || !isText(data)) return void 0;
+  if (!/^[1-9][0-9]{0,15}$/.test(sequence) || !/^-?[0-9]{1,19}$/.test(time)) return void 0;
+  const bytes3 = fromBase64(data);
+  return bytes3 === void 0 ? void 0 : { sequence: Number(sequence), time, subject, data: bytes3 };
+}
+var Verifier = class {
+  constructor(folder, manifest, hash, decode3 = () => void 0) {
+    this.folder = folder;
+    this.manifest = manifest;
+    this.hash = hash;
+    this.decode = decode3;
+  }
+  folder;
+  manifest;
+  hash;
+  decode;
+  report = new Report();
+  checked = [];
+  async run(only) {
+    const { journals, partitions } = this.manifest;
+    const chosen = journals.filter((j) => only === void 0 || j.partition === only);
+    if (chosen.length === 0) throw new Unreadable(only === void 0 ? "manifest.json: no journals" : `no partition ${only}`);
+    const seen = /* @__PURE__ */ new Set();
+    for (const j of chosen) {
+      const expected = `BILLING_${j.partition}`;
+      if (j.stream !== expected || j.partition >= partitions || seen.has(j.partition)) {
+        this.report.add({ partition: j.partition, what: "manifest", field: "stream", expected, found: j.stream });
+        continue;
+      }
+      seen.add(j.partition);
+      await this.journal(j);
+    }
+    return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count };
+  }
+  async journal(j) {
+    const recorder = new Recorder(j.books !== void 0, this.hash);
+    const { fold, undecodable, complete } = await this.fold(j, recorder, true);
+    const s = fold.state;
+    if (complete) {
+      const chain = hex(s.chain);
+      if (chain !== j.chain) this.differs(j, "chain", "sha256", j.chain, chain);
+    }
+    const counted = {
+      stream: j.stream,
+      partition: j.partition,
+      sequence: s.sequence,
+      chain: hex(s.chain),
+      messages: s.counts.messages,
+      undecodable,
+      admissions: s.counts.admissions,
+      settlements: s.counts.settlements,
+      commands: s.counts.commands,
+      accounts: s.accounts.size,
+      ledgerEntries: s.counts.ledger,
+      statements: 0,
+      books: void 0
+    };
+    this.checked.push(counted);
+    if (j.books !== void 0 && complete) counted.books = await this.books(j, j.books, fold, recorder);
+    counted.statements = s.counts.closed;
+    for (const a of s.accounts.values()) counted.statements += a.previous === void 0 ? 1 : 2;
+  }
+  differs(j, what, field, expected, found) {
+    this.report.add({ partition: j.partition, what, field, expected: String(expected), found: String(found) });
+  }
+  checkFile(j, want, is) {
+    if (is.bytes !== want.bytes) this.differs(j, want.file, "bytes", want.bytes, is.bytes);
+    if (is.sha256 !== want.sha256) this.differs(j, want.file, "sha256", want.sha256, is.sha256);
+  }
+  /** Folds a journal. With check, differences of the file are reported too. */
+  async fold(j, sink, check) {
+    const fold = new Fold(j.partition, false, sink, this.hash);
+    const file = this.folder.open(j.file);
+    let undecodable = 0;
+    let lines = 0;
+    let complete = true;
+    for await (const line2 of file.lines) {
+      lines++;
+      if (!complete) continue;
+      const m = this.decode(line2) ?? parseMessage(line2);
+      const what = `${j.file} line ${lines}`;
+      if (m === void 0 || m.sequence !== lines) {
+        const found = m === void 0 ? line2 : String(m.sequence);
+        if (check) this.differs(j, what, m === void 0 ? "message" : "sequence", m === void 0 ? "one" : lines, found);
+        complete = false;
+        continue;
+      }
+      try {
+        const effects = fold.add(m);
+        if (effects.undecodable) undecodable++;
+        effects.undecodable = false;
+      } catch (e) {
+        if (e instanceof UnknownRules) throw new Unreadable(`${what}: ${e.message}`);
+        if (!(e instanceof Impossible)) throw e;
+        if (check) this.differs(j, what, "fold", "a possible state", e.message);
+        complete = false;
+      }
+    }
+    if (check) {
+      this.checkFile(j, j, file.end());
+      if (lines !== j.messages) this.differs(j, j.file, "messages", j.messages, lines);
+      this.checkPartition(j, fold);
+    }
+    return { fold, undecodable, complete };
+  }
+  checkPartition(j, fold) {
+    for (const id of fold.state.accounts.keys()) {
+      const right = partitionOf(idNumber(id), this.manifest.partitions);
+      if (right === j.partition) continue;
+      this.report.add({
+        partition: j.partition,
+        account: showId(id),
+        what: "account",
+        field: "partition",
+        expected: String(right),
+        found: String(j.partition)
+      });
+    }
+  }
+  async books(j, books, fold, recorder) {
+    if (books.sequence !== String(fold.state.sequence)) {
+      this.differs(j, "books", "sequence", fold.state.sequence, books.sequence);
+    }
+    const file = this.folder.open(books.file);
+    const { lines, suspects } = await compareBooks(fold.state, recorder, file.lines, this.hash, this.report);
+    this.checkFile(j, books, file.end());
+    if (lines !== books.lines) this.differs(j, books.file, "lines", books.lines, lines);
+    if (suspects.size > 0) await this.locate(j, books, suspects, recorder);
+    return lines;
+  }
+  /** Folds again, keeping the entries of the accounts that differ. */
+  async locate(j, books, suspects, recorder) {
+    const most = 2e5;
+    const chosen = /* @__PURE__ */ new Set();
+    let rows = 0;
+    for (const id of [...suspects].sort()) {
+      const sums = recorder.digests.byAccount.get(id);
+      rows += (sums?.ledgerCount ?? 0) + (sums?.closedCount ?? 0);
+      if (chosen.size > 0 && (rows > most || chosen.size >= 1e4)) break;
+      chosen.add(id);
+    }
+    const expected = new Collector(chosen);
+    await this.fold(j, expected, false);
+    const found = await collectBooks(this.folder.open(books.file).lines, chosen);
+    const before2 = this.report.count;
+    locate(j.partition, expected, found, this.report);
+    for (const id of [...suspects].filter((x) => !chosen.has(x))) {
+      this.report.more = true;
+      this.report.add({ partition: j.partition, account: showId(id), what: "ledger or closed", expected: "as folded", found: "other rows" });
+    }
+    if (this.report.count === before2) this.differs(j, "books", "rows", "as folded", "others");
+  }
+  /** One account, with all of its entries. */
+  async account(id, show2) {
+    const partition = partitionOf(idNumber(id), this.manifest.partitions);
+    const j = this.manifest.journals.find((x) => x.partition === partition);
+    if (j === void 0) throw new Unreadable(`no journal of partition ${partition}, to which ${showId(id)} belongs`);
+    const collector = new Collector([id]);
+    const { fold, complete } = await this.fold(j, collector, true);
+    if (!complete) return void 0;
+    const shown2 = show2(fold);
+    return shown2 === void 0 ? void 0 : { ...shown2, ...collector.lines.get(id) };
+  }
+};
+
+// src/node.ts
+var chunk = 1 << 20;
+async function loadNode() {
+  const fs = await import("node:fs");
+  const crypto = await import("node:crypto");
+  const path = await import("node:path");
+  const hash = (parts) => {
+    const h = crypto.createHash("sha256");
+    for (const p of parts) h.update(p);
+    return h.digest();
+  };
+  function open2(file) {
+    const sum = crypto.createHash("sha256");
+    let bytes3 = 0;
+    function* lines() {
+      const fd = fs.openSync(file, "r");
+      try {
+        let rest = Buffer.alloc(0);
+        for (; ; ) {
+          const buffer = Buffer.allocUnsafe(chunk);
+          const n = fs.readSync(fd, buffer, 0, chunk, null);
+          if (n === 0) break;
+          const part = buffer.subarray(0, n);
+          bytes3 += n;
+          sum.update(part);
+          let from = 0;
+          for (let at = part.indexOf(10); at >= 0; at = part.indexOf(10, from)) {
+            const end2 = part.subarray(from, at);
+            yield (rest.length > 0 ? Buffer.concat([rest, end2]) : end2).toString();
+            rest = Buffer.alloc(0);
+            from = at + 1;
+          }
+          if (from < n) rest = Buffer.concat([rest, part.subarray(from)]);
+        }
+        if (rest.length > 0) yield rest.toString();
+      } finally {
+        fs.closeSync(fd);
+      }
+    }
+    return { lines: readable(lines), end: () => ({ bytes: bytes3, sha256: sum.digest("hex") }) };
+  }
+  function readable(lines) {
+    return {
+      *[Symbol.iterator]() {
+        try {
+          yield* lines();
+        } catch (e) {
+          throw isFileError(e) ? new Unreadable(e.message) : e;
+        }
+      }
+    };
+  }
+  const folder = (dir) => ({
+    async manifest() {
+      try {
+        return fs.readFileSync(path.join(dir, "manifest.json"), "utf8");
+      } catch (e) {
+        throw new Unreadable(e.message);
+      }
+    },
+    open: (file) => open2(path.join(dir, file))
+  });
+  return { folder, hash, decode: decode2 };
+}
+function isFileError(e) {
+  return e instanceof Error && typeof e.code === "string" && "syscall" in e;
+}
+var shape = /^\{"sequence":"([1-9][0-9]{0,15})","time":"(-?[0-9]{1,19})","subject":"([A-Za-z0-9._*>-]*)","data":"([A-Za-z0-9+/=]*)"\}$/;
+function decode2(line2) {
+  const m = shape.exec(line2);
+  if (m === null) return void 0;
+  const data = Buffer.from(m[4], "base64");
+  if (data.length !== m[4].length / 4 * 3 - (m[4].endsWith("==") ? 2 : m[4].endsWith("=") ? 1 : 0)) return void 0;
+  return { sequence: Number(m[1]), time: m[2], subject: m[3], data };
+}
+
+// src/main.ts
+var usage = `Usage: node verify.mjs --export DIR [--json] [--partition N] [--account ID]
+
+Folds the billing journals that "quire journal export --to DIR" wrote, and compares
+what the manifest and the books say with what comes out.
+
+  --export DIR    the folder of the export
+  --partition N   this partition only
+  --account ID    print one account: usage, statements and every ledger entry
+  --json          print one JSON object
+
+Exit codes: 0 everything checked fits, 1 something differs, 2 wrong usage or unreadable input.`;
+var Usage = class extends Error {
+};
+function parse(args) {
+  const o = { export: "", json: false, partition: void 0, account: void 0 };
+  const rest = args.flatMap((a) => /^--[a-z]+=/.test(a) ? [a.slice(0, a.indexOf("=")), a.slice(a.indexOf("=") + 1)] : [a]);
+  const value = (name) => {
+    const v = rest.shift();
+    if (v === void 0) throw new Usage(`${name} needs a value.`);
+    return v;
+  };
+  for (let arg = rest.shift(); arg !== void 0; arg = rest.shift()) {
+    switch (arg) {
+      case "--help":
+      case "-h":
+        return void 0;
+      case "--json":
+        o.json = true;
+        break;
+      case "--export":
+        o.export = value(arg);
+        break;
+      case "--account":
+        o.account = value(arg);
+        break;
+      case "--partition": {
+        const n = value(arg);
+        if (!/^[0-9]{1,4}$/.test(n)) throw new Usage(`--partition needs a number, not ${n}.`);
+        o.partition = Number(n);
+        break;
+      }
+      default:
+        throw new Usage(`Unknown argument ${arg}.`);
+    }
+  }
+  if (o.export === "") throw new Usage("--export DIR is missing.");
+  return o;
+}
+var trust = [
+  "that the chain is the one billing had: compare the heads below with heads kept elsewhere (docs/audit.md)",
+  "that every request was recorded, and none was made up, before the journal had it",
+  "users, sessions, webhook URLs and deliveries, which no journal has"
+];
+function trusted(r) {
+  const list = [...trust];
+  const missing = r.manifest.partitions - r.checked.length;
+  if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
+  const bare = r.checked.filter((c) => c.books === void 0).map((c) => c.stream);
+  if (bare.length > 0) list.push(`what billing shows for ${bare.join(", ")}: the export has no books to compare`);
+  if (r.bounded > 0) list.push(`${r.bounded} numbers outside of ±(2^53 − 1), read as that bound`);
+  return list;
+}
+function count2(n, one, many) {
+  return `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
+}
+function line(c) {
+  const books = c.books === void 0 ? "no books" : `${count2(c.books, "line", "lines")} of books`;
+  return `${c.stream}: ${count2(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count2(c.admissions, "admission", "admissions")}, ${count2(c.accounts, "account", "accounts")}, ${count2(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count2(c.statements, "statement", "statements")}, ${books}`;
+}
+function print(r) {
+  const { report } = r;
+  const out = report.differences.map(showDifference);
+  if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
+  out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
+  out.push("Remains on trust:", ...trusted(r).map((t) => `  - ${t}`));
+  out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
+  const least = report.more ? "at least " : "";
+  out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count2(report.count, "difference", "differences")}.`);
+  return out;
+}
+function asJson(r) {
+  return JSON.stringify({
+    ok: r.report.count === 0,
+    differences: r.report.count,
+    more: r.report.more,
+    first: r.report.differences,
+    checked: r.checked,
+    trust: trusted(r),
+    version: r.manifest.version,
+    installation: r.manifest.installation
+  });
+}
+async function showOne(v, manifest, id) {
+  const account = parseId(id);
+  if (account === void 0) throw new Usage(`--account needs 11 base62 digits, not ${id}.`);
+  void manifest;
+  const shown2 = await v.account(account, (fold) => {
+    const a = fold.state.accounts.get(account);
+    return a === void 0 ? void 0 : showAccount(fold.state, a);
+  });
+  for (const d of v.report.differences) console.error(showDifference(d));
+  if (shown2 === void 0 && v.report.count === 0) throw new Unreadable(`no account ${id}`);
+  if (shown2 !== void 0) console.log(JSON.stringify(shown2, null, 2));
+  return v.report.count === 0 ? 0 : 1;
+}
+async function run2(args) {
+  try {
+    const o = parse(args);
+    if (o === void 0) {
+      console.log(usage);
+      return 0;
+    }
+    const node = await loadNode();
+    const folder = node.folder(o.export);
+    const manifest = parseManifest(await folder.manifest());
+    const v = new Verifier(folder, manifest, node.hash, node.decode);
+    if (o.account !== void 0) return await showOne(v, manifest, o.account);
+    const result = await v.run(o.partition);
+    console.log(o.json ? asJson(result) : print(result).join("\n"));
+    return result.report.count === 0 ? 0 : 1;
+  } catch (e) {
+    if (e instanceof Usage) console.error(`${e.message}
+
+${usage}`);
+    else if (e instanceof Unreadable) console.error(`Cannot verify: ${e.message}`);
+    else throw e;
+    return 2;
+  }
+}
+function isCommand() {
+  if (typeof process === "undefined") return false;
+  const script = process.argv[1];
+  return script !== void 0 && /(^|[\\/])verify\.mjs$/.test(script);
+}
+if (isCommand()) process.exitCode = await run2(process.argv.slice(2));
+export {
+  Fold,
+  base62,
+  canonical,
+  fromBase64,
+  hex,
+  idFromNumber,
+  parseId,
+  run2 as run,
+  sha256,
+  showAccount,
+  showId,
+  showNetwork
+};
