@@ -135,12 +135,18 @@ export function makesRoom(s: State, a: Account, h: Hold): boolean {
   return h.charge !== chargeCredits || h.terms !== s.terms + a.ownTerms;
 }
 
-/** Adjusts whether a hold counts among those whose void makes room. */
+/** Adjusts whether a hold counts among those whose void makes room. When fewer do, trimKept() is due. */
 export function countMaker(a: Account, h: Hold, makes: boolean): void {
   if (h.makesRoom === makes) return;
   h.makesRoom = makes;
   a.makers[h.quotaKey]! += makes ? 1 : -1;
-  if (!makes) trimKept(a, h.quotaKey);
+}
+
+/** Removes a hold whose settlement is final. */
+export function removeHold(a: Account, h: Hold): void {
+  if (!a.holds.delete(h)) return;
+  countMaker(a, h, false);
+  trimKept(a, h.quotaKey);
 }
 
 /** Forgets the paid requests that no void can make free any more. */

@@ -37,10 +37,10 @@ function refusal(decision: string, more: Verdict): Verdict {
 function admitAccount(s: State, m: Admission, admitted: Admitted, index: number): Verdict {
   const a = s.accounts.get(m.account);
   if (a === undefined) return refusal("INVALID_KEY", { final: true }); // 1
-  touch(s, a, s.time);
   const key = validKey(a, m, s.time);
   const early = earlyRefusal(s, a, m, key); // 2 to 5
   if (early !== undefined) return s.answers ? { ...early, ...tierOf(s, a), final: true } : early;
+  touch(s, a, s.time); // Those refusals don't begin a month.
   const repeated = refusedRepeat(s, a, m); // 6 to 8
   if (repeated !== undefined) return s.answers ? { ...repeated, ...room(s, a, m) } : repeated;
   return decide(s, a, key!, m, admitted, index);

@@ -41,8 +41,8 @@ function count(m: Month, e: Entry, aboutRequest: boolean, left: boolean): void {
 export function enter(s: State, a: Account, e: Entry): void {
   const { hold } = e;
   a.settled += e.amount;
-  const wanted = hold?.month ?? e.month;
-  const month = wanted === undefined ? a.current : monthIn(a, wanted);
+  // A refund counts when it is made, and what is about a request in that request's month.
+  const month = hold === undefined ? a.current : monthIn(a, hold.month);
   count(month ?? a.current, e, hold !== undefined, month === undefined);
   s.counts.ledger++;
   const j: Record<string, unknown> = { id: position(s.sequence, s.entries++), account: idNumber(a.id).toString() };

@@ -1,7 +1,7 @@
 // Closes holds. See "Holds and settlements", "Void" and "Late charges".
 
 import {
-  countMaker, inOrder, keepPaid, makesRoom, monthIn, openPeriod, touch, trimKept,
+  countMaker, inOrder, keepPaid, makesRoom, monthIn, openPeriod, removeHold, touch, trimKept,
 } from "./accounts.ts";
 import { available, countUse, enterWindow, forgetKnown, reportUse } from "./admission.ts";
 import { alertAdmitted } from "./alerts.ts";
@@ -45,7 +45,7 @@ export function forget(s: State, h: Hold): void {
   forgetKnown(s, h);
   const o = ownerOf(h);
   if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
-  if (h.account !== undefined && h.account.holds.delete(h)) countMaker(h.account, h, false);
+  if (h.account !== undefined) removeHold(h.account, h);
 }
 
 function leaveOpen(h: Hold): void {
@@ -66,10 +66,7 @@ export function serve(s: State, h: Hold, at: number, byTimeout: boolean): void {
     } else if (h.charge === chargeCredits) {
       enter(s, a, { type: types.charge, amount: -h.cost, settled: at, hold: h });
     }
-    if (!byTimeout) {
-      a.holds.delete(h);
-      countMaker(a, h, false);
-    }
+    if (!byTimeout) removeHold(a, h);
     if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);
   }
   if (byTimeout || h.idempotency !== "") remember(s, h, at);
@@ -115,6 +112,7 @@ function undo(s: State, h: Hold, at: number): void {
   dropKept(a, h);
   if (paid) giveBack(s, a, h.uses!, at);
   if (final) makeRoom(s, a, h.month, h.quotaKey, at);
+  trimKept(a, h.quotaKey); // Only now: this void could still reach all of them.
 }
 
 function atLeastZero(n: number): number {
@@ -138,7 +136,6 @@ function makeRoom(s: State, a: Account, month: number, quotaKey: number, at: num
     if (newest === undefined) throw new Impossible("no paid request is left to be made free");
     makeFree(s, a, newest, at);
   }
-  trimKept(a, quotaKey);
 }
 
 function newestPaid(s: State, a: Account, month: number, quotaKey: number): Hold | undefined {
@@ -196,7 +193,7 @@ export function settle(s: State, h: Hold, result: number, failed: boolean, fromE
 
 function confirm(h: Hold): void {
   h.timedOut = false;
-  if (h.account !== undefined && h.account.holds.delete(h)) countMaker(h.account, h, false);
+  if (h.account !== undefined) removeHold(h.account, h);
 }
 
 /** A void of what a time-out served. */

@@ -253,7 +253,8 @@ export class Verifier {
       chosen.add(id);
     }
     const expected = new Collector(chosen);
-    await this.fold(j, expected, false);
+    const { fold } = await this.fold(j, expected, false);
+    expected.end(fold.state);
     const found = await collectBooks(this.folder.open(books.file).lines, chosen);
     const before = this.report.count;
     locate(j.partition, expected, found, this.report);
