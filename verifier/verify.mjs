@@ -1809,7 +1809,7 @@ function heldByCap(s, a, l, quotaKey, terms, reached) {
   const { cap: cap2, ofKey } = reached;
   const counts = (h) => h.charge === chargeCredits && (!ofKey || h.lineage === l) && (cap2.period !== capDay || h.day === countingDay(a, s.time)) && (cap2.period !== capMonth || h.month === a.current.month);
   let spent = capSpent(s, a, ofKey ? l : a, cap2.period);
-  for (const h of a.holds) if (counts(h)) spent -= h.cost;
+  for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts(h)) spent -= h.cost;
   spent -= keptCosts(a, (h) => counts(h) && !(h.timedOut && h.result === closedServed));
   return spent + terms.price <= cap2.amount;
 }
@@ -2205,7 +2205,7 @@ function showPlan(s, a) {
   u64(j, "balance_micros", balanceOf(a));
   const active = a.subscriptions.filter((x) => x.active);
   if (active.length > 0) j["subscriptions"] = active.map(showSubscription);
-  if (a.topUp !== void 0) j["top_up"] = showTopUp(a.topUp);
+  if (a.topUp !== void 0) j["top_up"] = showTopUp(a.topUp, a.current.month);
   u64(j, "deletes_ms", a.deletes);
   u64(j, "payments", a.payments.size);
   return j;
@@ -2223,7 +2223,8 @@ function showSubscription(x) {
   u64(j, "fee_cents", x.feeCents);
   return j;
 }
-function showTopUp(t) {
+function showTopUp(t, present) {
+  const month = Math.max(t.month, present);
   const rule = {};
   u64(rule, "below_micros", t.below);
   u64(rule, "credits_micros", t.credits);
@@ -2232,8 +2233,8 @@ function showTopUp(t) {
   u64(j, "last", t.last);
   u64(j, "due_ms", t.due);
   u64(j, "due_micros", t.dueMicros);
-  put(j, "month", t.month);
-  u64(j, "spent_micros", t.spent);
+  put(j, "month", month);
+  u64(j, "spent_micros", month === t.month ? t.spent : 0);
   put(j, "failures", t.failures);
   put(j, "reason", t.reason);
   put(j, "off", t.off);
@@ -2477,6 +2478,7 @@ function ownerOf(h) {
   return h.account ?? h.network;
 }
 function addFailure(s, o) {
+  if ("current" in o) touch(s, o, s.time);
   o.failures.push(s.time);
   o.failed++;
   s.failures.push({ owner: o, time: s.time });
@@ -3469,14 +3471,15 @@ function refund(s, a, m, actor, position2) {
   if (quotaKey < 1 || quotaKey > quotaKeys || amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
   if (m.requestLength !== 0 && m.requestLength !== 16) return status.invalid;
   const month = monthIn(a, m.month);
-  if (month === void 0) return status.notRefundable;
-  if (amount < 0) return takeBack(s, a, m, month, actor);
+  if (month === void 0 && m.month !== a.current.month - 1) return status.notRefundable;
+  if (amount < 0) return month === void 0 ? status.overRefunded : takeBack(s, a, m, month, actor);
   if (request !== "") {
-    if (month.refunds.some((r) => r.request === request)) return status.overRefunded;
+    if (month?.refunds.some((r) => r.request === request)) return status.overRefunded;
     const hold = s.known.get(request);
     if (hold?.account === a && a.holds.has(hold)) return status.notRefundable;
-    if (month.refunds.length >= mostRefunds) return status.notRefundable;
+    if (month !== void 0 && month.refunds.length >= mostRefunds) return status.notRefundable;
   }
+  if (month === void 0) return status.overRefunded;
   const left = month.spent[quotaKey] - month.refunded[quotaKey] - openPrices(a, month.month, quotaKey);
   if (amount > left) return status.overRefunded;
   if (!fitsAsGrant(a, amount, position2) || a.grants.length >= mostGrants) return status.invalid;

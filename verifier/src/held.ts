@@ -44,7 +44,7 @@ export function heldByCap(
     h.charge === chargeCredits && (!ofKey || h.lineage === l) &&
     (cap.period !== capDay || h.day === countingDay(a, s.time)) && (cap.period !== capMonth || h.month === a.current.month);
   let spent = capSpent(s, a, ofKey ? l : a, cap.period);
-  for (const h of a.holds) if (counts(h)) spent -= h.cost;
+  for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts(h)) spent -= h.cost;
   // A time-out's are both held and kept.
   spent -= keptCosts(a, (h) => counts(h) && !(h.timedOut && h.result === closedServed));
   return spent + terms.price <= cap.amount;

@@ -69,14 +69,16 @@ export function refund(s: State, a: Account, m: Action, actor: string, position:
   if (quotaKey < 1 || quotaKey > quotaKeys || amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
   if (m.requestLength !== 0 && m.requestLength !== 16) return status.invalid;
   const month = monthIn(a, m.month);
-  if (month === undefined) return status.notRefundable;
-  if (amount < 0) return takeBack(s, a, m, month, actor);
+  // The account may be younger than the previous month, which has nothing to refund then.
+  if (month === undefined && m.month !== a.current.month - 1) return status.notRefundable;
+  if (amount < 0) return month === undefined ? status.overRefunded : takeBack(s, a, m, month, actor);
   if (request !== "") {
-    if (month.refunds.some((r) => r.request === request)) return status.overRefunded;
+    if (month?.refunds.some((r) => r.request === request)) return status.overRefunded;
     const hold = s.known.get(request);
     if (hold?.account === a && a.holds.has(hold)) return status.notRefundable;
-    if (month.refunds.length >= mostRefunds) return status.notRefundable;
+    if (month !== undefined && month.refunds.length >= mostRefunds) return status.notRefundable;
   }
+  if (month === undefined) return status.overRefunded;
   const left = month.spent[quotaKey]! - month.refunded[quotaKey]! - openPrices(a, month.month, quotaKey);
   if (amount > left) return status.overRefunded;
   if (!fitsAsGrant(a, amount, position) || a.grants.length >= mostGrants) return status.invalid;

@@ -28,6 +28,7 @@ export function ownerOf(h: Hold): Owner {
 }
 
 export function addFailure(s: State, o: Owner): void {
+  if ("current" in o) touch(s, o as Account, s.time);
   o.failures.push(s.time);
   o.failed++;
   s.failures.push({ owner: o, time: s.time });

@@ -152,7 +152,7 @@ function showPlan(s: State, a: Account): Json {
   u64(j, "balance_micros", balanceOf(a));
   const active = a.subscriptions.filter((x) => x.active);
   if (active.length > 0) j["subscriptions"] = active.map(showSubscription);
-  if (a.topUp !== undefined) j["top_up"] = showTopUp(a.topUp);
+  if (a.topUp !== undefined) j["top_up"] = showTopUp(a.topUp, a.current.month);
   u64(j, "deletes_ms", a.deletes);
   u64(j, "payments", a.payments.size);
   return j;
@@ -172,7 +172,8 @@ function showSubscription(x: Subscription): Json {
   return j;
 }
 
-function showTopUp(t: TopUp): Json {
+function showTopUp(t: TopUp, present: number): Json {
+  const month = Math.max(t.month, present);
   const rule: Json = {};
   u64(rule, "below_micros", t.below);
   u64(rule, "credits_micros", t.credits);
@@ -181,8 +182,8 @@ function showTopUp(t: TopUp): Json {
   u64(j, "last", t.last);
   u64(j, "due_ms", t.due);
   u64(j, "due_micros", t.dueMicros);
-  put(j, "month", t.month);
-  u64(j, "spent_micros", t.spent);
+  put(j, "month", month);
+  u64(j, "spent_micros", month === t.month ? t.spent : 0);
   put(j, "failures", t.failures);
   put(j, "reason", t.reason);
   put(j, "off", t.off);
