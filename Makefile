@@ -220,7 +220,7 @@ test-docs: e2e/node_modules clients/ts/dist $(BINARY)-build ## check the documen
 	$(call need,vim,vim)
 	$(GO) test -count=1 -timeout 15m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
 
-clients/ts/node_modules clients/importers/node_modules: %/node_modules: %/package-lock.json
+clients/ts/node_modules clients/importers/node_modules verifier/node_modules: %/node_modules: %/package-lock.json
 	$(call need,npm,nodejs npm)
 	@echo "installing the npm packages of $*"
 	@cd $* && npm ci --loglevel=error >/dev/null && touch node_modules
@@ -241,6 +241,10 @@ test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(
 	$(GO) test -count=1 -timeout 5m -run TestALogInIsKept ./services/standalone/commandline -args -keyring
 	$(GO) test -count=1 -timeout 10m -run TestEachLogicalCall/process ./services/standalone/scenario -args $(DRIVER)
 	@cd clients/importers && npm test --silent
+
+.PHONY: test-verifier
+test-verifier: verifier/node_modules ## check the independent bill verifier: its types, its bundle, the vectors, and forged exports
+	@cd verifier && npm run check --silent && node bundle.mjs --check && npm test --silent
 
 .PHONY: test-cluster
 test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (14 minutes; STORE=postgres|mongo; SKIP='Limit|Example' leaves tests out)

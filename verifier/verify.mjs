@@ -1820,11 +1820,12 @@ function heldByWindow(n, limit) {
 // src/admission.ts
 var freeRepeats = 2;
 var anonymousKey = 8;
+var noVerdict = {};
 var tolerated = 100;
 function admit(s, m, admitted, index) {
   s.counts.admissions++;
   const known = m.quotaKey >= 1 && m.quotaKey <= quotaKeys;
-  if (s.book === void 0 || m.request === "" || !known || m.anonymous && m.quotaKey !== anonymousKey) return {};
+  if (s.book === void 0 || m.request === "" || !known || m.anonymous && m.quotaKey !== anonymousKey) return noVerdict;
   return m.anonymous ? admitNetwork(s, m, admitted, index) : admitAccount(s, m, admitted, index);
 }
 function refusal(decision, more) {
@@ -1976,7 +1977,6 @@ function newHold(s, o, m, admitted, index) {
   s.known.set(h.request, h);
   admitted.holds[index] = h;
   admitted.known++;
-  s.timeouts.push(h);
   o.open++;
   if (h.idempotency !== "") replaceIdempotent(s, o, h);
   return h;
@@ -1992,6 +1992,7 @@ function forgetKnown(s, h) {
   const { message } = h;
   if (message === void 0) return;
   h.message = void 0;
+  message.holds[h.index] = void 0;
   if (--message.known === 0) s.admitted.delete(message.sequence);
 }
 function take15(s, a, key, m, admitted, index, charge, price) {
@@ -2016,7 +2017,7 @@ function take15(s, a, key, m, admitted, index, charge, price) {
   a.openByKey[h.quotaKey]++;
   countMaker(a, h, makesRoom(s, a, h));
   reportUse(s, a, h, 1, charge === chargeCredits ? 1 : 0, price);
-  if (!s.answers) return {};
+  if (!s.answers) return noVerdict;
   return admittedVerdict(s, a, m, h, before2);
 }
 function admittedVerdict(s, a, m, h, before2) {
@@ -2062,7 +2063,7 @@ function admitNetwork(s, m, admitted, index) {
   const h = newHold(s, n, m, admitted, index);
   h.network = n;
   enterWindow(s, n, s.time);
-  return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : {};
+  return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : noVerdict;
 }
 function enterWindow(s, n, time) {
   n.admitted.push(time);
@@ -2761,13 +2762,14 @@ function foldUsage(s, m) {
   }
   const verdicts = [];
   if (m.admissions.length > 0) {
-    const admitted = { sequence: s.sequence, holds: [], known: 0 };
+    const admitted = { sequence: s.sequence, holds: new Array(m.admissions.length).fill(void 0), known: 0, next: 0 };
     s.admitted.set(s.sequence, admitted);
     m.admissions.forEach((x, i) => {
       const v = admit(s, x, admitted, i);
       if (s.answers) verdicts.push(v);
     });
     if (admitted.known === 0) s.admitted.delete(s.sequence);
+    else s.timeouts.push(admitted);
   }
   for (const x of rest) settleFromEdge(s, x);
   source.usage = m.number;
@@ -4022,15 +4024,21 @@ function forward(s, now) {
   if (Math.floor(now / minute) === minuteBefore) return;
   for (const [name, source] of s.sources) if (now - source.seen >= hour) s.sources.delete(name);
 }
+function oldestOpen(s) {
+  for (let m = s.timeouts.peek(); m !== void 0; m = s.timeouts.peek()) {
+    for (; m.next < m.holds.length; m.next++) {
+      const hold = m.holds[m.next];
+      if (hold?.result === open) return hold;
+    }
+    s.timeouts.shift();
+  }
+  return void 0;
+}
 function due(s, now) {
   for (; ; ) {
     const book = s.upcoming[0];
     const expiry = s.expiries.peek();
-    let hold = s.timeouts.peek();
-    while (hold !== void 0 && hold.result !== open) {
-      s.timeouts.shift();
-      hold = s.timeouts.peek();
-    }
+    const hold = oldestOpen(s);
     const expires = expiry?.grant.expires ?? Infinity;
     const timesOut = hold === void 0 ? Infinity : hold.time + holdTime;
     if (book !== void 0 && book.from <= now && book.from <= expires && book.from <= timesOut) {
@@ -4043,7 +4051,6 @@ function due(s, now) {
       if (expiry.grant.left > 0) touch(s, expiry.account, expires);
       expire(s, expiry.account, expiry.grant, expires);
     } else if (timesOut <= now) {
-      s.timeouts.shift();
       s.time = Math.max(s.time, timesOut);
       if (hold.write) voidOpen(s, hold, timesOut, true, false);
       else serve(s, hold, timesOut, true);
@@ -4079,7 +4086,9 @@ function end(s, now) {
 function goBack(s, now) {
   s.time = now;
   const earlier = (t) => Math.min(t, now);
-  s.timeouts.forEach((h) => h.time = earlier(h.time));
+  s.timeouts.forEach((m) => {
+    for (const h of m.holds) if (h !== void 0) h.time = earlier(h.time);
+  });
   s.remembered.forEach((h) => {
     h.time = earlier(h.time);
     h.closed = earlier(h.closed);

@@ -21,12 +21,13 @@ export type Verdict = Record<string, unknown>;
 
 const freeRepeats = 2;
 const anonymousKey = 8;
+const noVerdict: Verdict = {};
 const tolerated = 100;
 
 export function admit(s: State, m: Admission, admitted: Admitted, index: number): Verdict {
   s.counts.admissions++;
   const known = m.quotaKey >= 1 && m.quotaKey <= quotaKeys;
-  if (s.book === undefined || m.request === "" || !known || (m.anonymous && m.quotaKey !== anonymousKey)) return {};
+  if (s.book === undefined || m.request === "" || !known || (m.anonymous && m.quotaKey !== anonymousKey)) return noVerdict;
   return m.anonymous ? admitNetwork(s, m, admitted, index) : admitAccount(s, m, admitted, index);
 }
 
@@ -175,7 +176,6 @@ function newHold(s: State, o: Owner, m: Admission, admitted: Admitted, index: nu
   s.known.set(h.request, h);
   admitted.holds[index] = h;
   admitted.known++;
-  s.timeouts.push(h);
   o.open++;
   if (h.idempotency !== "") replaceIdempotent(s, o, h);
   return h;
@@ -194,6 +194,7 @@ export function forgetKnown(s: State, h: Hold): void {
   const { message } = h;
   if (message === undefined) return;
   h.message = undefined;
+  message.holds[h.index] = undefined;
   if (--message.known === 0) s.admitted.delete(message.sequence);
 }
 
@@ -222,7 +223,7 @@ function take15(
   a.openByKey[h.quotaKey]!++;
   countMaker(a, h, makesRoom(s, a, h));
   reportUse(s, a, h, 1, charge === chargeCredits ? 1 : 0, price);
-  if (!s.answers) return {};
+  if (!s.answers) return noVerdict;
   return admittedVerdict(s, a, m, h, before);
 }
 
@@ -274,7 +275,7 @@ function admitNetwork(s: State, m: Admission, admitted: Admitted, index: number)
   const h = newHold(s, n, m, admitted, index);
   h.network = n;
   enterWindow(s, n, s.time);
-  return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : {};
+  return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : noVerdict;
 }
 
 export function enterWindow(s: State, n: Network, time: number): void {

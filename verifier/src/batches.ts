@@ -54,13 +54,14 @@ export function foldUsage(s: State, m: UsageBatch): void {
   }
   const verdicts: Json[] = [];
   if (m.admissions.length > 0) {
-    const admitted: Admitted = { sequence: s.sequence, holds: [], known: 0 };
+    const admitted: Admitted = { sequence: s.sequence, holds: new Array<undefined>(m.admissions.length).fill(undefined), known: 0, next: 0 };
     s.admitted.set(s.sequence, admitted);
     m.admissions.forEach((x, i) => {
       const v = admit(s, x, admitted, i);
       if (s.answers) verdicts.push(v);
     });
     if (admitted.known === 0) s.admitted.delete(s.sequence);
+    else s.timeouts.push(admitted);
   }
   for (const x of rest) settleFromEdge(s, x);
   source.usage = m.number;

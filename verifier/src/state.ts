@@ -113,11 +113,13 @@ export interface Hold {
   period: Period | undefined;
 }
 
-/** The holds of a message by position, for Served. */
+/** The holds of a message by position, for Served and for time-outs. One that is forgotten leaves. */
 export interface Admitted {
   sequence: number;
   holds: (Hold | undefined)[];
   known: number;
+  /** Position from which on holds may be open. */
+  next: number;
 }
 
 export interface Spending {
@@ -338,7 +340,7 @@ export class State {
   readonly admitted = new Map<number, Admitted>();
 
   // Everything that time ends, oldest first. What has ended otherwise is skipped when its turn comes.
-  readonly timeouts = new Queue<Hold>();
+  readonly timeouts = new Queue<Admitted>();
   readonly remembered = new Queue<Hold>();
   readonly windows = new Queue<{ network: Network; time: number }>();
   readonly failures = new Queue<{ owner: Owner; time: number }>();

@@ -5,7 +5,7 @@ import { warnExpiring } from "./alerts.ts";
 import { day, hour, minute, second } from "./calendar.ts";
 import { expire } from "./credits.ts";
 import { forget, serve, voidOpen } from "./settle.ts";
-import { open, type State } from "./state.ts";
+import { type Hold, open, type State } from "./state.ts";
 import { takeForce } from "./upcoming.ts";
 
 export const holdTime = 120 * second;
@@ -32,16 +32,23 @@ function forward(s: State, now: number): void {
   for (const [name, source] of s.sources) if (now - source.seen >= hour) s.sources.delete(name);
 }
 
+function oldestOpen(s: State): Hold | undefined {
+  for (let m = s.timeouts.peek(); m !== undefined; m = s.timeouts.peek()) {
+    for (; m.next < m.holds.length; m.next++) {
+      const hold = m.holds[m.next];
+      if (hold?.result === open) return hold;
+    }
+    s.timeouts.shift();
+  }
+  return undefined;
+}
+
 /** Does everything due by a time, each as of its own time. */
 function due(s: State, now: number): void {
   for (;;) {
     const book = s.upcoming[0];
     const expiry = s.expiries.peek();
-    let hold = s.timeouts.peek();
-    while (hold !== undefined && hold.result !== open) {
-      s.timeouts.shift();
-      hold = s.timeouts.peek();
-    }
+    const hold = oldestOpen(s);
     const expires = expiry?.grant.expires ?? Infinity;
     const timesOut = hold === undefined ? Infinity : hold.time + holdTime;
     if (book !== undefined && book.from <= now && book.from <= expires && book.from <= timesOut) {
@@ -54,7 +61,6 @@ function due(s: State, now: number): void {
       if (expiry!.grant.left > 0) touch(s, expiry!.account, expires);
       expire(s, expiry!.account, expiry!.grant, expires);
     } else if (timesOut <= now) {
-      s.timeouts.shift();
       s.time = Math.max(s.time, timesOut);
       if (hold!.write) voidOpen(s, hold!, timesOut, true, false);
       else serve(s, hold!, timesOut, true);
@@ -94,7 +100,9 @@ function end(s: State, now: number): void {
 function goBack(s: State, now: number): void {
   s.time = now;
   const earlier = (t: number): number => Math.min(t, now);
-  s.timeouts.forEach((h) => (h.time = earlier(h.time)));
+  s.timeouts.forEach((m) => {
+    for (const h of m.holds) if (h !== undefined) h.time = earlier(h.time);
+  });
   s.remembered.forEach((h) => {
     h.time = earlier(h.time);
     h.closed = earlier(h.closed);
