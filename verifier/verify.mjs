@@ -266,6 +266,7 @@ function changeStorage(s, a, delta, at) {
   let change2 = BigInt(delta);
   if (change2 < -a.storageBytes) change2 = -a.storageBytes;
   a.storageBytes += change2;
+  a.storageSince = Math.max(a.storageSince, s.time);
   const first = monthStart((a.previous ?? a.current).month);
   const from = Math.max(at <= 0 || at > s.time ? s.time : at, a.created, first);
   const start = monthStart(a.current.month);
@@ -346,7 +347,7 @@ function showStatement(s, a, m, until) {
   const book = isCurrent ? s.book : m.book;
   const tier2 = isCurrent ? a.tier : m.tier;
   const plan = planOf(book, tier2);
-  const bill = billStorage(m, plan, until);
+  const bill = billStorage(m, plan, Math.max(until, a.storageSince));
   const periods2 = showPeriods(a, m);
   const j = { period: monthName(m.month), usage: showUsage(m, plan), tier: tier2, storage_by_day: true };
   put(j, "closed", isClosed(s, m.month));
@@ -599,6 +600,7 @@ var State = class {
   losses = /* @__PURE__ */ new Set();
   /** Open and remembered holds by request id. */
   known = /* @__PURE__ */ new Map();
+  byIdempotency = /* @__PURE__ */ new Map();
   admitted = /* @__PURE__ */ new Map();
   // Everything that time ends, oldest first. What has ended otherwise is skipped when its turn comes.
   timeouts = new Queue();
@@ -620,7 +622,7 @@ var State = class {
 
 // src/accounts.ts
 function newOwner(id) {
-  return { id, failures: new Queue(), failed: 0, late: /* @__PURE__ */ new Map(), byIdempotency: /* @__PURE__ */ new Map(), open: 0 };
+  return { id, failures: new Queue(), failed: 0, late: /* @__PURE__ */ new Map(), open: 0, known: 0 };
 }
 function newNetwork(id) {
   return { ...newOwner(id), admitted: [] };
@@ -667,6 +669,7 @@ function newAccount(s, id, tier2) {
     deletes: 0,
     erased: 0,
     storageBytes: 0n,
+    storageSince: 0,
     payments: /* @__PURE__ */ new Map(),
     subscriptions: [],
     topUp: void 0,
@@ -872,7 +875,7 @@ function currentVersion(a, now) {
   let lowest = 0;
   for (const k2 of a.keys) {
     if (k2.number !== 0 && !k2.former) continue;
-    if (k2.version > 0 && isLive(k2, now) && (lowest === 0 || k2.version < lowest)) lowest = k2.version;
+    if (k2.version > 0 && (k2.number === 0 || isLive(k2, now)) && (lowest === 0 || k2.version < lowest)) lowest = k2.version;
   }
   return lowest;
 }
@@ -1877,7 +1880,7 @@ function refusedRepeat(s, o, m) {
   }
   if (s.known.has(m.request)) return refusal("IDEMPOTENCY_IN_FLIGHT", {});
   const id = idempotencyOf(m);
-  const other = id === "" ? void 0 : o.byIdempotency.get(id);
+  const other = id === "" ? void 0 : s.byIdempotency.get(id);
   if (other === void 0) return void 0;
   const hash = readHashOf(m);
   if (other.readHash.slice(0, 2) !== hash.slice(0, 2)) return refusal("IDEMPOTENCY_OTHER", {});
@@ -1978,19 +1981,21 @@ function newHold(s, o, m, admitted, index) {
   admitted.holds[index] = h;
   admitted.known++;
   o.open++;
-  if (h.idempotency !== "") replaceIdempotent(s, o, h);
+  o.known++;
+  if (h.idempotency !== "") replaceIdempotent(s, h);
   return h;
 }
-function replaceIdempotent(s, o, h) {
-  const other = o.byIdempotency.get(h.idempotency);
+function replaceIdempotent(s, h) {
+  const other = s.byIdempotency.get(h.idempotency);
   if (other !== void 0) other.idempotency = "";
-  o.byIdempotency.set(h.idempotency, h);
+  s.byIdempotency.set(h.idempotency, h);
   if (other !== void 0 && other.remembered && other.result === closedServed && !other.timedOut) forgetKnown(s, other);
 }
 function forgetKnown(s, h) {
   if (s.known.get(h.request) === h) s.known.delete(h.request);
   const { message } = h;
   if (message === void 0) return;
+  (h.account ?? h.network).known--;
   h.message = void 0;
   message.holds[h.index] = void 0;
   if (--message.known === 0) s.admitted.delete(message.sequence);
@@ -2163,7 +2168,7 @@ function defaultKey(a) {
 function showUsageAnswer(s, a) {
   const m = a.current;
   const plan = planOf(s.book, a.tier);
-  const bill = billStorage(m, plan, s.time);
+  const bill = billStorage(m, plan, Math.max(s.time, a.storageSince));
   const key = defaultKey(a);
   const j = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
   showTier(s, a, j);
@@ -2492,8 +2497,7 @@ function remember(s, h, at) {
 function forget(s, h) {
   h.remembered = false;
   forgetKnown(s, h);
-  const o = ownerOf(h);
-  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+  freeId(s, h);
   if (h.account !== void 0) removeHold(h.account, h);
 }
 function leaveOpen(h) {
@@ -2519,15 +2523,14 @@ function serve(s, h, at, byTimeout) {
   if (byTimeout || h.idempotency !== "") remember(s, h, at);
   else forgetKnown(s, h);
 }
-function freeId(h) {
-  const o = ownerOf(h);
-  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+function freeId(s, h) {
+  if (h.idempotency !== "" && s.byIdempotency.get(h.idempotency) === h) s.byIdempotency.delete(h.idempotency);
 }
 function voidOpen(s, h, at, byTimeout, fromEdge) {
   leaveOpen(h);
   h.result = closedVoid;
   h.timedOut = byTimeout;
-  freeId(h);
+  freeId(s, h);
   undo(s, h, at);
   if (h.write && (byTimeout || fromEdge)) addLate(s, h, at);
   if (byTimeout) remember(s, h, at);
@@ -2613,7 +2616,7 @@ function settle(s, h, result, failed, fromEdge) {
   if (h.account !== void 0) touch(s, h.account, s.time);
   if (!fromEdge && isVoid) o.late.delete(h.request);
   if (h.result === result) {
-    confirm(h);
+    confirm(s, h);
     if (isVoid && failed) addFailure(s, o);
   } else if (isVoid) {
     correct(s, h);
@@ -2626,16 +2629,19 @@ function settle(s, h, result, failed, fromEdge) {
     chargeLate(s, late ?? lateOf(h, s.time));
   }
 }
-function confirm(h) {
+function confirm(s, h) {
   h.timedOut = false;
   if (h.account !== void 0) removeHold(h.account, h);
+  if (h.result === closedServed && h.idempotency !== "") return;
+  h.remembered = false;
+  forgetKnown(s, h);
 }
 function correct(s, h) {
   const a = h.account;
   if (a !== void 0 && h.charge === chargeCredits) {
     enter(s, a, { type: types.adjustment, amount: h.cost, settled: s.time, reason: "request failed", hold: h });
   }
-  freeId(h);
+  freeId(s, h);
   undo(s, h, s.time);
   h.result = closedVoid;
   h.timedOut = false;
@@ -2848,7 +2854,7 @@ function foldDomain(s, domain, m, clock) {
   (s.effects.recreated ??= []).push({
     stream: m.source,
     watermark: String(before2.watermark),
-    sequence: String(recreated)
+    sequence: String(fresh.watermark)
   });
 }
 function settleFromDomain(s, domain, keys, x, seen) {
@@ -3398,6 +3404,7 @@ function rotateKey(s, a, m) {
     fingerprint: m.fingerprint,
     prefix: m.prefix,
     created: s.time,
+    lastUsed: 0,
     expires: 0,
     revoked: 0
   });
@@ -4067,7 +4074,7 @@ function end(s, now) {
     s.windows.shift();
     if (w2.network.admitted[0] === w2.time) w2.network.admitted.shift();
     const n = w2.network;
-    if (n.admitted.length + n.open + n.failed + n.late.size + n.byIdempotency.size === 0) s.networks.delete(n.id);
+    if (n.admitted.length + n.known + n.failed + n.late.size === 0) s.networks.delete(n.id);
   }
   for (let f = s.failures.peek(); f !== void 0 && f.time <= now - minute; f = s.failures.peek()) {
     s.failures.shift();

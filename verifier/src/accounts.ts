@@ -8,7 +8,7 @@ import {
 } from "./state.ts";
 
 export function newOwner(id: string): Owner {
-  return { id, failures: new Queue(), failed: 0, late: new Map(), byIdempotency: new Map(), open: 0 };
+  return { id, failures: new Queue(), failed: 0, late: new Map(), open: 0, known: 0 };
 }
 
 export function newNetwork(id: string): Network {
@@ -29,6 +29,7 @@ export function newAccount(s: State, id: string, tier: number): Account {
     grants: [], available: 0, owed: 0, settled: 0, ownTerms: 0, seenTerms: s.terms, bookIndex: s.books.length - 1,
     holds: new Set(), openByKey: counters(), makers: counters(), kept: new Map(), keys: [], nextKey: 1, cap: undefined,
     spending: { day: 0, today: 0, total: 0 }, suspended: 0, suspensionReason: "", deletes: 0, erased: 0, storageBytes: 0n,
+    storageSince: 0,
     payments: new Map(), subscriptions: [], topUp: undefined, webhooks: [], notified: new Map(), low: new Set(),
     warned: new Map(),
   };

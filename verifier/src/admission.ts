@@ -89,7 +89,7 @@ function refusedRepeat(s: State, o: Owner, m: Admission): Verdict | undefined {
   }
   if (s.known.has(m.request)) return refusal("IDEMPOTENCY_IN_FLIGHT", {});
   const id = idempotencyOf(m);
-  const other = id === "" ? undefined : o.byIdempotency.get(id);
+  const other = id === "" ? undefined : s.byIdempotency.get(id);
   if (other === undefined) return undefined;
   const hash = readHashOf(m);
   if (other.readHash.slice(0, 2) !== hash.slice(0, 2)) return refusal("IDEMPOTENCY_OTHER", {});
@@ -177,15 +177,16 @@ function newHold(s: State, o: Owner, m: Admission, admitted: Admitted, index: nu
   admitted.holds[index] = h;
   admitted.known++;
   o.open++;
-  if (h.idempotency !== "") replaceIdempotent(s, o, h);
+  o.known++;
+  if (h.idempotency !== "") replaceIdempotent(s, h);
   return h;
 }
 
 /** A hold that goes on under the id of another one replaces it. */
-function replaceIdempotent(s: State, o: Owner, h: Hold): void {
-  const other = o.byIdempotency.get(h.idempotency);
+function replaceIdempotent(s: State, h: Hold): void {
+  const other = s.byIdempotency.get(h.idempotency);
   if (other !== undefined) other.idempotency = "";
-  o.byIdempotency.set(h.idempotency, h);
+  s.byIdempotency.set(h.idempotency, h);
   if (other !== undefined && other.remembered && other.result === closedServed && !other.timedOut) forgetKnown(s, other);
 }
 
@@ -193,6 +194,7 @@ export function forgetKnown(s: State, h: Hold): void {
   if (s.known.get(h.request) === h) s.known.delete(h.request);
   const { message } = h;
   if (message === undefined) return;
+  (h.account ?? h.network)!.known--;
   h.message = undefined;
   message.holds[h.index] = undefined;
   if (--message.known === 0) s.admitted.delete(message.sequence);

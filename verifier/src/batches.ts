@@ -145,7 +145,7 @@ export function foldDomain(s: State, domain: string, m: UsageBatch, clock: numbe
   if (recreated === 0) return;
   Object.assign(mark, fresh, { floor: before.latest });
   (s.effects.recreated ??= []).push({
-    stream: m.source, watermark: String(before.watermark), sequence: String(recreated),
+    stream: m.source, watermark: String(before.watermark), sequence: String(fresh.watermark),
   });
 }
 

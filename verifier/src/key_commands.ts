@@ -149,7 +149,8 @@ export function rotateKey(s: State, a: Account, m: Action): Result {
   }
   for (const k of a.keys) if (k.former && isLive(k, s.time)) k.revoked = s.time;
   Object.assign(key, {
-    version: key.version + 1, fingerprint: m.fingerprint, prefix: m.prefix, created: s.time, expires: 0, revoked: 0,
+    version: key.version + 1, fingerprint: m.fingerprint, prefix: m.prefix, created: s.time, lastUsed: 0, expires: 0,
+    revoked: 0,
   });
   changed(s, a);
   return status.ok;

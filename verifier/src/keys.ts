@@ -23,12 +23,12 @@ export function validKey(a: Account, m: Admission, now: number): Key | undefined
   return undefined;
 }
 
-/** The lowest version of a live default or former default key. */
+/** The lowest version of the default key, live or not, and of live former default keys. */
 export function currentVersion(a: Account, now: number): number {
   let lowest = 0;
   for (const k of a.keys) {
     if (k.number !== 0 && !k.former) continue;
-    if (k.version > 0 && isLive(k, now) && (lowest === 0 || k.version < lowest)) lowest = k.version;
+    if (k.version > 0 && (k.number === 0 || isLive(k, now)) && (lowest === 0 || k.version < lowest)) lowest = k.version;
   }
   return lowest;
 }

@@ -44,8 +44,7 @@ function remember(s: State, h: Hold, at: number): void {
 export function forget(s: State, h: Hold): void {
   h.remembered = false;
   forgetKnown(s, h);
-  const o = ownerOf(h);
-  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+  freeId(s, h);
   if (h.account !== undefined) removeHold(h.account, h);
 }
 
@@ -74,16 +73,15 @@ export function serve(s: State, h: Hold, at: number, byTimeout: boolean): void {
   else forgetKnown(s, h);
 }
 
-function freeId(h: Hold): void {
-  const o = ownerOf(h);
-  if (h.idempotency !== "" && o.byIdempotency.get(h.idempotency) === h) o.byIdempotency.delete(h.idempotency);
+function freeId(s: State, h: Hold): void {
+  if (h.idempotency !== "" && s.byIdempotency.get(h.idempotency) === h) s.byIdempotency.delete(h.idempotency);
 }
 
 export function voidOpen(s: State, h: Hold, at: number, byTimeout: boolean, fromEdge: boolean): void {
   leaveOpen(h);
   h.result = closedVoid;
   h.timedOut = byTimeout;
-  freeId(h);
+  freeId(s, h);
   undo(s, h, at);
   if (h.write && (byTimeout || fromEdge)) addLate(s, h, at);
   if (byTimeout) remember(s, h, at);
@@ -178,7 +176,7 @@ export function settle(s: State, h: Hold, result: number, failed: boolean, fromE
   if (h.account !== undefined) touch(s, h.account, s.time);
   if (!fromEdge && isVoid) o.late.delete(h.request);
   if (h.result === result) {
-    confirm(h);
+    confirm(s, h);
     if (isVoid && failed) addFailure(s, o);
   } else if (isVoid) {
     correct(s, h);
@@ -192,9 +190,13 @@ export function settle(s: State, h: Hold, result: number, failed: boolean, fromE
   }
 }
 
-function confirm(h: Hold): void {
+/** What a time-out did is now as a settlement would have done it. */
+function confirm(s: State, h: Hold): void {
   h.timedOut = false;
   if (h.account !== undefined) removeHold(h.account, h);
+  if (h.result === closedServed && h.idempotency !== "") return;
+  h.remembered = false;
+  forgetKnown(s, h);
 }
 
 /** A void of what a time-out served. */
@@ -203,7 +205,7 @@ function correct(s: State, h: Hold): void {
   if (a !== undefined && h.charge === chargeCredits) {
     enter(s, a, { type: types.adjustment, amount: h.cost, settled: s.time, reason: "request failed", hold: h });
   }
-  freeId(h);
+  freeId(s, h);
   undo(s, h, s.time);
   h.result = closedVoid;
   h.timedOut = false;

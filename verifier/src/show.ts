@@ -108,7 +108,7 @@ export function defaultKey(a: Account): Key | undefined {
 function showUsageAnswer(s: State, a: Account): Json {
   const m = a.current;
   const plan = planOf(s.book, a.tier);
-  const bill = billStorage(m, plan, s.time);
+  const bill = billStorage(m, plan, Math.max(s.time, a.storageSince));
   const key = defaultKey(a);
   const j: Json = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
   showTier(s, a, j);

@@ -223,9 +223,9 @@ export interface Owner {
   failures: Queue<number>;
   failed: number;
   late: Map<string, Late>;
-  byIdempotency: Map<string, Hold>;
-  /** Number of open holds. */
+  /** Number of open holds, and of known ones. */
   open: number;
+  known: number;
 }
 
 export interface Account extends Owner {
@@ -259,6 +259,8 @@ export interface Account extends Owner {
   deletes: number;
   erased: number;
   storageBytes: bigint;
+  /** Latest time of a change: the integral counts up to it even after the clock went back. */
+  storageSince: number;
   payments: Map<string, Payment>;
   subscriptions: Subscription[];
   topUp: TopUp | undefined;
@@ -337,6 +339,7 @@ export class State {
 
   /** Open and remembered holds by request id. */
   readonly known = new Map<string, Hold>();
+  readonly byIdempotency = new Map<string, Hold>();
   readonly admitted = new Map<number, Admitted>();
 
   // Everything that time ends, oldest first. What has ended otherwise is skipped when its turn comes.

@@ -14,6 +14,7 @@ export function changeStorage(s: State, a: Account, delta: number, at: number): 
   let change = BigInt(delta);
   if (change < -a.storageBytes) change = -a.storageBytes;
   a.storageBytes += change;
+  a.storageSince = Math.max(a.storageSince, s.time);
   const first = monthStart((a.previous ?? a.current).month);
   const from = Math.max(at <= 0 || at > s.time ? s.time : at, a.created, first);
   const start = monthStart(a.current.month);
@@ -109,7 +110,7 @@ export function showStatement(s: State, a: Account, m: Month, until: number): Js
   const book = isCurrent ? s.book : m.book;
   const tier = isCurrent ? a.tier : m.tier;
   const plan = planOf(book, tier);
-  const bill = billStorage(m, plan, until);
+  const bill = billStorage(m, plan, Math.max(until, a.storageSince));
   const periods = showPeriods(a, m);
   const j: Json = { period: monthName(m.month), usage: showUsage(m, plan), tier, storage_by_day: true };
   put(j, "closed", isClosed(s, m.month));

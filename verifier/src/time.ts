@@ -79,7 +79,7 @@ function end(s: State, now: number): void {
     s.windows.shift();
     if (w.network.admitted[0] === w.time) w.network.admitted.shift();
     const n = w.network;
-    if (n.admitted.length + n.open + n.failed + n.late.size + n.byIdempotency.size === 0) s.networks.delete(n.id);
+    if (n.admitted.length + n.known + n.failed + n.late.size === 0) s.networks.delete(n.id);
   }
   for (let f = s.failures.peek(); f !== undefined && f.time <= now - minute; f = s.failures.peek()) {
     s.failures.shift();
