@@ -263,49 +263,38 @@ var Book = class {
 // src/statements.ts
 var gigabyte = 1n << 30n;
 function changeStorage(s, a, delta, at) {
+  countStorage(s, a, s.time);
   let change2 = BigInt(delta);
   if (change2 < -a.storageBytes) change2 = -a.storageBytes;
   a.storageBytes += change2;
-  a.storageSince = Math.max(a.storageSince, s.time);
-  const first = monthStart((a.previous ?? a.current).month);
-  const from = Math.max(at <= 0 || at > s.time ? s.time : at, a.created, first);
-  const start = monthStart(a.current.month);
-  if (from >= start || a.previous === void 0) {
-    addChange(a.current, from, change2);
-    return;
-  }
-  a.current.storage.startBytes += change2;
-  if (isClosed(s, a.previous.month)) a.current.storage.carried += change2 * BigInt(start - from);
-  else addChange(a.previous, from, change2);
+  if (at > 0 && at < s.time) spread(s, a, change2, Math.max(at, a.created), a.storageSince);
 }
-function addChange(m, at, change2) {
-  const d = Math.floor(at / day);
-  const record = m.storage.days.get(d) ?? { net: 0n, integral: 0n };
-  record.net += change2;
-  record.integral += change2 * BigInt((d + 1) * day - at);
-  m.storage.days.set(d, record);
+function countStorage(s, a, until) {
+  if (until <= a.storageSince) return;
+  spread(s, a, a.storageBytes, a.storageSince, until);
+  a.storageSince = until;
+}
+function spread(s, a, bytes3, from, until) {
+  if (bytes3 === 0n) return;
+  const start = monthStart(a.current.month);
+  const first = a.previous === void 0 ? start : monthStart(a.previous.month);
+  for (let at = Math.max(from, first); at < until; ) {
+    const d = Math.floor(at / day);
+    const next = Math.min(until, (d + 1) * day);
+    const part = bytes3 * BigInt(next - at);
+    const m = at >= start ? a.current : a.previous;
+    if (m !== a.current && isClosed(s, m.month) && from < start && until > start) a.current.storage.carried += part;
+    else m.storage.days.set(d, (m.storage.days.get(d) ?? 0n) + part);
+    at = next;
+  }
 }
 function isClosed(s, month) {
   return s.peak >= monthStart(month + 1) + day;
 }
-function integrate(m, until) {
-  let sum = m.storage.carried;
-  const days = [];
-  let bytes3 = m.storage.startBytes;
-  if (bytes3 === 0n && m.storage.days.size === 0) return { sum, days };
-  const end2 = monthStart(m.month + 1) / day;
-  for (let d = monthStart(m.month) / day; d < end2 && d * day < until; d++) {
-    const change2 = m.storage.days.get(d);
-    let integral = bytes3 * BigInt(day) + (change2?.integral ?? 0n);
-    bytes3 += change2?.net ?? 0n;
-    if (until < (d + 1) * day) integral -= bytes3 * BigInt((d + 1) * day - until);
-    sum += integral;
-    if (integral !== 0n) days.push({ day: d, integral });
-  }
-  return { sum, days };
-}
-function billStorage(m, plan, until) {
-  const { sum, days } = integrate(m, until);
+function billStorage(m, plan) {
+  const days = [...m.storage.days].map(([d, integral]) => ({ day: d, integral })).filter((d) => d.integral !== 0n);
+  days.sort((x, y) => x.day - y.day);
+  const sum = days.reduce((n, d) => n + d.integral, m.storage.carried);
   const length = BigInt(monthStart(m.month + 1) - monthStart(m.month));
   const positive = sum > 0n ? sum : 0n;
   const over = sum - BigInt(plan.freeStorage) * length;
@@ -342,12 +331,12 @@ function showUsage(m, plan) {
   }
   return lines;
 }
-function showStatement(s, a, m, until) {
+function showStatement(s, a, m) {
   const isCurrent = m === a.current;
   const book = isCurrent ? s.book : m.book;
   const tier2 = isCurrent ? a.tier : m.tier;
   const plan = planOf(book, tier2);
-  const bill = billStorage(m, plan, Math.max(until, a.storageSince));
+  const bill = billStorage(m, plan);
   const periods2 = showPeriods(a, m);
   const j = { period: monthName(m.month), usage: showUsage(m, plan), tier: tier2, storage_by_day: true };
   put(j, "closed", isClosed(s, m.month));
@@ -648,7 +637,7 @@ function newAccount(s, id, tier2) {
     nextTier: 0,
     created: s.time,
     previous: void 0,
-    current: newMonth(monthOf(s.time), s.time, tier2, s, 0n),
+    current: newMonth(monthOf(s.time), s.time, tier2, s),
     grants: [],
     available: 0,
     owed: 0,
@@ -669,7 +658,7 @@ function newAccount(s, id, tier2) {
     deletes: 0,
     erased: 0,
     storageBytes: 0n,
-    storageSince: 0,
+    storageSince: s.time,
     payments: /* @__PURE__ */ new Map(),
     subscriptions: [],
     topUp: void 0,
@@ -679,7 +668,7 @@ function newAccount(s, id, tier2) {
     warned: /* @__PURE__ */ new Map()
   };
 }
-function newMonth(month, start, tier2, s, startBytes, book = s.book) {
+function newMonth(month, start, tier2, s, book = s.book) {
   return {
     month,
     used: counters(),
@@ -698,7 +687,7 @@ function newMonth(month, start, tier2, s, startBytes, book = s.book) {
     refunds: [],
     tier: tier2,
     book: void 0,
-    storage: { startBytes, days: /* @__PURE__ */ new Map(), carried: 0n }
+    storage: { days: /* @__PURE__ */ new Map(), carried: 0n }
   };
 }
 function newPeriod(start, tier2, book) {
@@ -728,6 +717,7 @@ function beginPeriod(a, at, tier2, book) {
 }
 function beginMonth(s, a) {
   const start = monthStart(a.current.month + 1);
+  countStorage(s, a, start);
   const ended = openPeriod(a);
   ended.end = start;
   a.current.tier = a.tier;
@@ -737,12 +727,10 @@ function beginMonth(s, a) {
     a.ownTerms++;
   }
   a.nextTier = 0;
-  let bytes3 = a.current.storage.startBytes;
-  for (const d of a.current.storage.days.values()) bytes3 += d.net;
   const leaving = a.previous;
-  const next = newMonth(a.current.month + 1, start, a.tier, s, bytes3, ended.book);
+  const next = newMonth(a.current.month + 1, start, a.tier, s, ended.book);
   if (leaving !== void 0) {
-    s.sink.closed(a, showStatement(s, a, leaving, s.time));
+    s.sink.closed(a, showStatement(s, a, leaving));
     s.counts.closed++;
     for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
   }
@@ -1989,7 +1977,6 @@ function replaceIdempotent(s, h) {
   const other = s.byIdempotency.get(h.idempotency);
   if (other !== void 0) other.idempotency = "";
   s.byIdempotency.set(h.idempotency, h);
-  if (other !== void 0 && other.remembered && other.result === closedServed && !other.timedOut) forgetKnown(s, other);
 }
 function forgetKnown(s, h) {
   if (s.known.get(h.request) === h) s.known.delete(h.request);
@@ -2125,8 +2112,7 @@ function showKey(s, a, k2, inOutcome) {
   if (l.cap !== void 0) j["cap"] = showCapStatus(s, a, l, l.cap);
   const usage2 = showKeyUsage(a, l);
   if (usage2.length > 0) j["usage"] = usage2;
-  if (inOutcome) return j;
-  u64(j, "fingerprint", idNumber(k2.fingerprint));
+  if (!inOutcome) u64(j, "fingerprint", idNumber(k2.fingerprint));
   put(j, "capped", s.rules >= 2 && isCapped(s, a, l));
   return j;
 }
@@ -2150,7 +2136,8 @@ function isCapped(s, a, l) {
 }
 function showAccount(s, a) {
   touch(s, a, s.time);
-  const statements = [a.previous, a.current].filter((m) => m !== void 0).map((m) => showStatement(s, a, m, s.time));
+  countStorage(s, a, s.time);
+  const statements = [a.previous, a.current].filter((m) => m !== void 0).map((m) => showStatement(s, a, m));
   const j = { account: showId(a.id), usage: showUsageAnswer(s, a), statements };
   if (a.subscriptions.length > 0 || a.topUp !== void 0) j["plan"] = showPlan(s, a);
   return j;
@@ -2168,7 +2155,7 @@ function defaultKey(a) {
 function showUsageAnswer(s, a) {
   const m = a.current;
   const plan = planOf(s.book, a.tier);
-  const bill = billStorage(m, plan, Math.max(s.time, a.storageSince));
+  const bill = billStorage(m, plan);
   const key = defaultKey(a);
   const j = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
   showTier(s, a, j);
@@ -2602,7 +2589,8 @@ function makeFree(s, a, h, at) {
   if (a.holds.has(h)) countMaker(a, h, true);
   giveBack(s, a, uses, at);
 }
-function settle(s, h, result, failed, fromEdge) {
+function settle(s, h, x, fromEdge) {
+  const { result, failed } = x;
   const isVoid = result === closedVoid;
   const o = ownerOf(h);
   if (h.result === open) {
@@ -2616,25 +2604,25 @@ function settle(s, h, result, failed, fromEdge) {
   if (h.account !== void 0) touch(s, h.account, s.time);
   if (!fromEdge && isVoid) o.late.delete(h.request);
   if (h.result === result) {
-    confirm(s, h);
+    if (!isVoid || !fromEdge) h.timedOut = false;
+    if (h.account !== void 0) removeHold(h.account, h);
     if (isVoid && failed) addFailure(s, o);
   } else if (isVoid) {
     correct(s, h);
     if (failed) addFailure(s, o);
   } else {
     const late = o.late.get(h.request);
-    o.late.delete(h.request);
+    if (!fromEdge) o.late.delete(h.request);
     h.result = closedServed;
     h.timedOut = false;
-    chargeLate(s, late ?? lateOf(h, s.time));
+    const charged = late ?? lateOf(h, s.time);
+    const named = x.anonymous ? s.networks.get(x.account) : s.accounts.get(x.account);
+    if (named !== void 0) chargeLate(s, { ...charged, owner: named, quotaKey: x.quotaKey, lineage: lineageIn(named, charged) });
   }
 }
-function confirm(s, h) {
-  h.timedOut = false;
-  if (h.account !== void 0) removeHold(h.account, h);
-  if (h.result === closedServed && h.idempotency !== "") return;
-  h.remembered = false;
-  forgetKnown(s, h);
+function lineageIn(o, late) {
+  if (o === late.owner || !("keys" in o)) return late.lineage;
+  return o.keys.find((k2) => k2.lineage.line === late.lineage?.line)?.lineage;
 }
 function correct(s, h) {
   const a = h.account;
@@ -2743,6 +2731,7 @@ function sourceOf(s, name) {
   source.seen = s.time;
   return source;
 }
+var placed = { result: served, failed: false, account: "", quotaKey: 0, anonymous: false };
 function foldUsage(s, m) {
   if (m.number === 0) {
     if (m.settlements.length > 0) refuse(s, "source", m.settlements.length);
@@ -2758,7 +2747,7 @@ function foldUsage(s, m) {
     if (holds === void 0) continue;
     for (const place of x.places.length > 0 ? x.places : [0]) {
       const h = holds[place];
-      if (h?.message !== void 0 && !h.write) settle(s, h, served, false, true);
+      if (h?.message !== void 0 && !h.write) settle(s, h, placed, true);
     }
   }
   const rest = [];
@@ -2803,7 +2792,7 @@ function settleFromEdge(s, x) {
   if (x.request === "" || x.result !== served && x.result !== voided) return;
   const h = s.known.get(x.request);
   if (h !== void 0) {
-    settle(s, h, x.result, x.failed, true);
+    settle(s, h, x, true);
     return;
   }
   const o = settledOwner(s, x);
@@ -2872,12 +2861,13 @@ function settleFromDomain(s, domain, keys, x, seen) {
   const h = s.known.get(x.request);
   const o = settledOwner(s, x);
   if (h !== void 0) {
-    if (h.write && h.quotaKey === x.quotaKey && o !== void 0 && ownerOf(h) === o) settle(s, h, x.result, x.failed, false);
+    if (h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
+    else if (!seen && o !== void 0) refuse(s, "hold", 1);
     return;
   }
   const late = o?.late.get(x.request);
   if (late === void 0 || late.quotaKey !== x.quotaKey) {
-    if (x.result === served && !seen) refuse(s, "hold", 1);
+    if (!seen) refuse(s, "hold", 1);
     return;
   }
   o.late.delete(x.request);
@@ -3399,6 +3389,7 @@ function rotateKey(s, a, m) {
     return status.ok;
   }
   for (const k2 of a.keys) if (k2.former && isLive(k2, s.time)) k2.revoked = s.time;
+  alertKey(s, a, keyRevoked, { ...key, expires: 0 });
   Object.assign(key, {
     version: key.version + 1,
     fingerprint: m.fingerprint,

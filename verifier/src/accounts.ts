@@ -2,7 +2,7 @@
 
 import { day, monthOf, monthStart } from "./calendar.ts";
 import { Queue } from "./queue.ts";
-import { showStatement } from "./statements.ts";
+import { countStorage, showStatement } from "./statements.ts";
 import {
   type Account, chargeCredits, counters, type Hold, type Lineage, type Month, type Network, type Owner, type Period, type State,
 } from "./state.ts";
@@ -25,21 +25,21 @@ export function newLineage(line: number, name: string): Lineage {
 export function newAccount(s: State, id: string, tier: number): Account {
   return {
     ...newOwner(id), tier, nextTier: 0, created: s.time, previous: undefined,
-    current: newMonth(monthOf(s.time), s.time, tier, s, 0n),
+    current: newMonth(monthOf(s.time), s.time, tier, s),
     grants: [], available: 0, owed: 0, settled: 0, ownTerms: 0, seenTerms: s.terms, bookIndex: s.books.length - 1,
     holds: new Set(), openByKey: counters(), makers: counters(), kept: new Map(), keys: [], nextKey: 1, cap: undefined,
     spending: { day: 0, today: 0, total: 0 }, suspended: 0, suspensionReason: "", deletes: 0, erased: 0, storageBytes: 0n,
-    storageSince: 0,
+    storageSince: s.time,
     payments: new Map(), subscriptions: [], topUp: undefined, webhooks: [], notified: new Map(), low: new Set(),
     warned: new Map(),
   };
 }
 
-function newMonth(month: number, start: number, tier: number, s: State, startBytes: bigint, book = s.book): Month {
+function newMonth(month: number, start: number, tier: number, s: State, book = s.book): Month {
   return {
     month, used: counters(), overage: counters(), spent: counters(), waived: counters(), refunded: counters(),
     paid: counters(), spentSum: 0, periods: [newPeriod(start, tier, book)], granted: 0, expired: 0, adjusted: 0, charged: 0,
-    refundedSum: 0, refunds: [], tier, book: undefined, storage: { startBytes, days: new Map(), carried: 0n },
+    refundedSum: 0, refunds: [], tier, book: undefined, storage: { days: new Map(), carried: 0n },
   };
 }
 
@@ -75,6 +75,7 @@ function beginPeriod(a: Account, at: number, tier: number, book: Period["book"])
 
 function beginMonth(s: State, a: Account): void {
   const start = monthStart(a.current.month + 1);
+  countStorage(s, a, start);
   const ended = openPeriod(a);
   ended.end = start;
   a.current.tier = a.tier;
@@ -84,12 +85,10 @@ function beginMonth(s: State, a: Account): void {
     a.ownTerms++;
   }
   a.nextTier = 0;
-  let bytes = a.current.storage.startBytes;
-  for (const d of a.current.storage.days.values()) bytes += d.net;
   const leaving = a.previous;
-  const next = newMonth(a.current.month + 1, start, a.tier, s, bytes, ended.book);
+  const next = newMonth(a.current.month + 1, start, a.tier, s, ended.book);
   if (leaving !== undefined) {
-    s.sink.closed(a, showStatement(s, a, leaving, s.time));
+    s.sink.closed(a, showStatement(s, a, leaving));
     s.counts.closed++;
     for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
   }

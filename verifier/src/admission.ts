@@ -10,7 +10,7 @@ import { u64 } from "./json.ts";
 import { type Admission, noId } from "./messages.ts";
 import { quotaKeys, type Terms } from "./prices.ts";
 import {
-  type Account, type Admitted, chargeCredits, chargeNone, chargeQuota, closedServed, type Hold, type Key, type Network,
+  type Account, type Admitted, chargeCredits, chargeNone, chargeQuota, type Hold, type Key, type Network,
   open, type Owner, type State,
 } from "./state.ts";
 import { heldByCap, heldByKeyLimit, heldByQuota, heldByWindow } from "./held.ts";
@@ -187,7 +187,6 @@ function replaceIdempotent(s: State, h: Hold): void {
   const other = s.byIdempotency.get(h.idempotency);
   if (other !== undefined) other.idempotency = "";
   s.byIdempotency.set(h.idempotency, h);
-  if (other !== undefined && other.remembered && other.result === closedServed && !other.timedOut) forgetKnown(s, other);
 }
 
 export function forgetKnown(s: State, h: Hold): void {

@@ -28,6 +28,9 @@ export function sourceOf(s: State, name: string): Source {
   return source;
 }
 
+/** What Served says of a position. */
+const placed = { result: served, failed: false, account: "", quotaKey: 0, anonymous: false };
+
 export function foldUsage(s: State, m: UsageBatch): void {
   if (m.number === 0) {
     // A tick.
@@ -44,7 +47,7 @@ export function foldUsage(s: State, m: UsageBatch): void {
     if (holds === undefined) continue;
     for (const place of x.places.length > 0 ? x.places : [0]) {
       const h = holds[place];
-      if (h?.message !== undefined && !h.write) settle(s, h, served, false, true);
+      if (h?.message !== undefined && !h.write) settle(s, h, placed, true);
     }
   }
   const rest: Settlement[] = [];
@@ -92,7 +95,7 @@ function settleFromEdge(s: State, x: Settlement): void {
   if (x.request === "" || (x.result !== served && x.result !== voided)) return;
   const h = s.known.get(x.request);
   if (h !== undefined) {
-    settle(s, h, x.result, x.failed, true);
+    settle(s, h, x, true);
     return;
   }
   const o = settledOwner(s, x);
@@ -164,12 +167,13 @@ function settleFromDomain(s: State, domain: string, keys: number[], x: Settlemen
   const h = s.known.get(x.request);
   const o = settledOwner(s, x);
   if (h !== undefined) {
-    if (h.write && h.quotaKey === x.quotaKey && o !== undefined && ownerOf(h) === o) settle(s, h, x.result, x.failed, false);
+    if (h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
+    else if (!seen && o !== undefined) refuse(s, "hold", 1);
     return;
   }
   const late = o?.late.get(x.request);
   if (late === undefined || late.quotaKey !== x.quotaKey) {
-    if (x.result === served && !seen) refuse(s, "hold", 1);
+    if (!seen) refuse(s, "hold", 1);
     return;
   }
   o!.late.delete(x.request);

@@ -148,6 +148,7 @@ export function rotateKey(s: State, a: Account, m: Action): Result {
     return status.ok;
   }
   for (const k of a.keys) if (k.former && isLive(k, s.time)) k.revoked = s.time;
+  alertKey(s, a, keyRevoked, { ...key, expires: 0 });
   Object.assign(key, {
     version: key.version + 1, fingerprint: m.fingerprint, prefix: m.prefix, created: s.time, lastUsed: 0, expires: 0,
     revoked: 0,

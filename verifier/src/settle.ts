@@ -9,9 +9,9 @@ import { dayOf, monthOf } from "./calendar.ts";
 import { countingDay } from "./accounts.ts";
 import { countPaid, enter, giveBack, take, types } from "./credits.ts";
 import { keyLimit, reachedCap, usedBy } from "./keys.ts";
-import { noId } from "./messages.ts";
+import { noId, type Settlement } from "./messages.ts";
 import {
-  type Account, chargeCredits, chargeNone, chargeQuota, closedServed, closedVoid, type Hold, type Late, type Network, open,
+  type Account, chargeCredits, chargeNone, chargeQuota, closedServed, closedVoid, type Hold, type Late, type Lineage, type Network, open,
   type Owner, type State,
 } from "./state.ts";
 import { planOf } from "./statements.ts";
@@ -162,7 +162,11 @@ function makeFree(s: State, a: Account, h: Hold, at: number): void {
   giveBack(s, a, uses, at);
 }
 
-export function settle(s: State, h: Hold, result: number, failed: boolean, fromEdge: boolean): void {
+/** The part of a settlement that closes a hold. */
+type Closing = Pick<Settlement, "result" | "failed" | "account" | "quotaKey" | "anonymous">;
+
+export function settle(s: State, h: Hold, x: Closing, fromEdge: boolean): void {
+  const { result, failed } = x;
   const isVoid = result === closedVoid;
   const o = ownerOf(h);
   if (h.result === open) {
@@ -176,27 +180,29 @@ export function settle(s: State, h: Hold, result: number, failed: boolean, fromE
   if (h.account !== undefined) touch(s, h.account, s.time);
   if (!fromEdge && isVoid) o.late.delete(h.request);
   if (h.result === result) {
-    confirm(s, h);
+    // An edge's void leaves it to the service to say that the write was served.
+    if (!isVoid || !fromEdge) h.timedOut = false;
+    if (h.account !== undefined) removeHold(h.account, h);
     if (isVoid && failed) addFailure(s, o);
   } else if (isVoid) {
     correct(s, h);
     if (failed) addFailure(s, o);
   } else {
     const late = o.late.get(h.request);
-    o.late.delete(h.request);
+    if (!fromEdge) o.late.delete(h.request);
     h.result = closedServed;
     h.timedOut = false;
-    chargeLate(s, late ?? lateOf(h, s.time));
+    const charged = late ?? lateOf(h, s.time);
+    // Of a late charge the account is the one that the settlement names.
+    const named = x.anonymous ? s.networks.get(x.account) : s.accounts.get(x.account);
+    if (named !== undefined) chargeLate(s, { ...charged, owner: named, quotaKey: x.quotaKey, lineage: lineageIn(named, charged) });
   }
 }
 
-/** What a time-out did is now as a settlement would have done it. */
-function confirm(s: State, h: Hold): void {
-  h.timedOut = false;
-  if (h.account !== undefined) removeHold(h.account, h);
-  if (h.result === closedServed && h.idempotency !== "") return;
-  h.remembered = false;
-  forgetKnown(s, h);
+/** The lineage with the number of the hold's, in the account that the settlement names. */
+function lineageIn(o: Owner, late: Late): Lineage | undefined {
+  if (o === late.owner || !("keys" in o)) return late.lineage;
+  return (o as Account).keys.find((k) => k.lineage.line === late.lineage?.line)?.lineage;
 }
 
 /** A void of what a time-out served. */

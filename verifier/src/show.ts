@@ -9,7 +9,7 @@ import { capEnd, capSpent, reachedCap } from "./keys.ts";
 import { quotaKeys } from "./prices.ts";
 import type { Account, Key, Lineage, Network, Payment, State, Subscription, TopUp } from "./state.ts";
 import { untilSeconds } from "./admission.ts";
-import { billStorage, planOf, showStatement, showUsage } from "./statements.ts";
+import { billStorage, countStorage, planOf, showStatement, showUsage } from "./statements.ts";
 
 type Json = Record<string, unknown>;
 
@@ -58,8 +58,7 @@ export function showKey(s: State, a: Account, k: Key, inOutcome: boolean): Json 
   if (l.cap !== undefined) j["cap"] = showCapStatus(s, a, l, l.cap);
   const usage = showKeyUsage(a, l);
   if (usage.length > 0) j["usage"] = usage;
-  if (inOutcome) return j;
-  u64(j, "fingerprint", idNumber(k.fingerprint));
+  if (!inOutcome) u64(j, "fingerprint", idNumber(k.fingerprint));
   put(j, "capped", s.rules >= 2 && isCapped(s, a, l));
   return j;
 }
@@ -87,7 +86,8 @@ function isCapped(s: State, a: Account, l: Lineage): boolean {
 
 export function showAccount(s: State, a: Account): Json {
   touch(s, a, s.time);
-  const statements = [a.previous, a.current].filter((m) => m !== undefined).map((m) => showStatement(s, a, m, s.time));
+  countStorage(s, a, s.time);
+  const statements = [a.previous, a.current].filter((m) => m !== undefined).map((m) => showStatement(s, a, m));
   const j: Json = { account: showId(a.id), usage: showUsageAnswer(s, a), statements };
   if (a.subscriptions.length > 0 || a.topUp !== undefined) j["plan"] = showPlan(s, a);
   return j;
@@ -108,7 +108,7 @@ export function defaultKey(a: Account): Key | undefined {
 function showUsageAnswer(s: State, a: Account): Json {
   const m = a.current;
   const plan = planOf(s.book, a.tier);
-  const bill = billStorage(m, plan, Math.max(s.time, a.storageSince));
+  const bill = billStorage(m, plan);
   const key = defaultKey(a);
   const j: Json = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
   showTier(s, a, j);

@@ -48,9 +48,8 @@ export interface Month {
 }
 
 export interface StorageMonth {
-  startBytes: bigint;
-  /** Changes in it, by day from 1970: bytes, and byte-milliseconds until that day's end. */
-  days: Map<number, { net: bigint; integral: bigint }>;
+  /** Byte-milliseconds by day from 1970. */
+  days: Map<number, bigint>;
   /** Byte-milliseconds of an earlier month that was closed. */
   carried: bigint;
 }
@@ -259,7 +258,7 @@ export interface Account extends Owner {
   deletes: number;
   erased: number;
   storageBytes: bigint;
-  /** Latest time of a change: the integral counts up to it even after the clock went back. */
+  /** Up to when the integral counts it. It stays when the clock goes back, so that no time counts twice. */
   storageSince: number;
   payments: Map<string, Payment>;
   subscriptions: Subscription[];

@@ -11,50 +11,38 @@ const gigabyte = 1n << 30n;
 
 /** Changes the stored bytes as of a time. */
 export function changeStorage(s: State, a: Account, delta: number, at: number): void {
+  countStorage(s, a, s.time);
   let change = BigInt(delta);
   if (change < -a.storageBytes) change = -a.storageBytes;
   a.storageBytes += change;
-  a.storageSince = Math.max(a.storageSince, s.time);
-  const first = monthStart((a.previous ?? a.current).month);
-  const from = Math.max(at <= 0 || at > s.time ? s.time : at, a.created, first);
-  const start = monthStart(a.current.month);
-  if (from >= start || a.previous === undefined) {
-    addChange(a.current, from, change);
-    return;
-  }
-  a.current.storage.startBytes += change;
-  if (isClosed(s, a.previous.month)) a.current.storage.carried += change * BigInt(start - from);
-  else addChange(a.previous, from, change);
+  if (at > 0 && at < s.time) spread(s, a, change, Math.max(at, a.created), a.storageSince);
 }
 
-function addChange(m: Month, at: number, change: bigint): void {
-  const d = Math.floor(at / day);
-  const record = m.storage.days.get(d) ?? { net: 0n, integral: 0n };
-  record.net += change;
-  record.integral += change * BigInt((d + 1) * day - at);
-  m.storage.days.set(d, record);
+/** Counts what is stored up to a time. */
+export function countStorage(s: State, a: Account, until: number): void {
+  if (until <= a.storageSince) return;
+  spread(s, a, a.storageBytes, a.storageSince, until);
+  a.storageSince = until;
+}
+
+/** Adds bytes from one time to another to the days of the months in the state. */
+function spread(s: State, a: Account, bytes: bigint, from: number, until: number): void {
+  if (bytes === 0n) return;
+  const start = monthStart(a.current.month);
+  const first = a.previous === undefined ? start : monthStart(a.previous.month);
+  for (let at = Math.max(from, first); at < until; ) {
+    const d = Math.floor(at / day);
+    const next = Math.min(until, (d + 1) * day);
+    const part = bytes * BigInt(next - at);
+    const m = at >= start ? a.current : a.previous!;
+    if (m !== a.current && isClosed(s, m.month) && from < start && until > start) a.current.storage.carried += part;
+    else m.storage.days.set(d, (m.storage.days.get(d) ?? 0n) + part);
+    at = next;
+  }
 }
 
 export function isClosed(s: State, month: number): boolean {
   return s.peak >= monthStart(month + 1) + day;
-}
-
-/** The integral of a month up to a time, in all and by day. */
-function integrate(m: Month, until: number): { sum: bigint; days: { day: number; integral: bigint }[] } {
-  let sum = m.storage.carried;
-  const days: { day: number; integral: bigint }[] = [];
-  let bytes = m.storage.startBytes;
-  if (bytes === 0n && m.storage.days.size === 0) return { sum, days };
-  const end = monthStart(m.month + 1) / day;
-  for (let d = monthStart(m.month) / day; d < end && d * day < until; d++) {
-    const change = m.storage.days.get(d);
-    let integral = bytes * BigInt(day) + (change?.integral ?? 0n);
-    bytes += change?.net ?? 0n;
-    if (until < (d + 1) * day) integral -= bytes * BigInt((d + 1) * day - until);
-    sum += integral;
-    if (integral !== 0n) days.push({ day: d, integral });
-  }
-  return { sum, days };
 }
 
 export interface StorageBill {
@@ -65,8 +53,10 @@ export interface StorageBill {
   cents: bigint;
 }
 
-export function billStorage(m: Month, plan: Plan, until: number): StorageBill {
-  const { sum, days } = integrate(m, until);
+export function billStorage(m: Month, plan: Plan): StorageBill {
+  const days = [...m.storage.days].map(([d, integral]) => ({ day: d, integral })).filter((d) => d.integral !== 0n);
+  days.sort((x, y) => x.day - y.day);
+  const sum = days.reduce((n, d) => n + d.integral, m.storage.carried);
   const length = BigInt(monthStart(m.month + 1) - monthStart(m.month));
   const positive = sum > 0n ? sum : 0n;
   const over = sum - BigInt(plan.freeStorage) * length;
@@ -105,12 +95,12 @@ export function showUsage(m: Month, plan: Plan): Json[] {
   return lines;
 }
 
-export function showStatement(s: State, a: Account, m: Month, until: number): Json {
+export function showStatement(s: State, a: Account, m: Month): Json {
   const isCurrent = m === a.current;
   const book = isCurrent ? s.book : m.book;
   const tier = isCurrent ? a.tier : m.tier;
   const plan = planOf(book, tier);
-  const bill = billStorage(m, plan, Math.max(until, a.storageSince));
+  const bill = billStorage(m, plan);
   const periods = showPeriods(a, m);
   const j: Json = { period: monthName(m.month), usage: showUsage(m, plan), tier, storage_by_day: true };
   put(j, "closed", isClosed(s, m.month));
