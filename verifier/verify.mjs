@@ -267,7 +267,8 @@ function changeStorage(s, a, delta, at) {
   let change2 = BigInt(delta);
   if (change2 < -a.storageBytes) change2 = -a.storageBytes;
   a.storageBytes += change2;
-  if (at > 0 && at < s.time) spread(s, a, change2, Math.max(at, a.created), a.storageSince);
+  const from = at > 0 && at < s.time ? at : s.time;
+  if (from < a.storageSince) spread(s, a, change2, Math.max(from, a.created), a.storageSince);
 }
 function countStorage(s, a, until) {
   if (until <= a.storageSince) return;
@@ -2862,7 +2863,7 @@ function settleFromDomain(s, domain, keys, x, seen) {
   const o = settledOwner(s, x);
   if (h !== void 0) {
     if (h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
-    else if (!seen && o !== void 0) refuse(s, "hold", 1);
+    else if (!seen && o !== void 0 && h.write) refuse(s, "hold", 1);
     return;
   }
   const late = o?.late.get(x.request);

@@ -15,7 +15,9 @@ export function changeStorage(s: State, a: Account, delta: number, at: number): 
   let change = BigInt(delta);
   if (change < -a.storageBytes) change = -a.storageBytes;
   a.storageBytes += change;
-  if (at > 0 && at < s.time) spread(s, a, change, Math.max(at, a.created), a.storageSince);
+  // What was counted already is corrected: since a past time, or since a clock went back.
+  const from = at > 0 && at < s.time ? at : s.time;
+  if (from < a.storageSince) spread(s, a, change, Math.max(from, a.created), a.storageSince);
 }
 
 /** Counts what is stored up to a time. */
