@@ -240,12 +240,23 @@ var Book = class {
   anonymousWindow;
   applied;
   withdrawn = false;
+  /** Names of tiers that are not built in, also those of earlier books: a tier keeps its name. */
+  names = /* @__PURE__ */ new Map();
   plan(tier2) {
     return this.plans.get(tier2) ?? noPlan;
   }
-  /** The name of a tier that is not built in. */
+  /** Follows the book that was in force before. */
+  follow(before2) {
+    this.names = new Map(before2?.names);
+    for (const [tier2, plan] of this.plans) if (plan.name !== "") this.names.set(tier2, plan.name);
+  }
+  /** The name of a tier that is not built in, if this book has it. */
   planName(tier2) {
     return tier2 > admin ? this.plan(tier2).name : "";
+  }
+  /** The same, if this book or an earlier one has it. */
+  keptName(tier2) {
+    return tier2 > admin ? this.names.get(tier2) ?? "" : "";
   }
   hasTier(tier2) {
     return tier2 >= free && tier2 <= admin || tier2 > admin && tier2 <= 15 && this.plan(tier2).name !== "";
@@ -398,7 +409,7 @@ function equalPeriods(x, y) {
   if (x.tier !== y.tier) return false;
   if (x.book === y.book) return true;
   const [p, q] = [planOf(x.book, x.tier), planOf(y.book, y.tier)];
-  return p.fee === q.fee && x.book?.planName(x.tier) === y.book?.planName(y.tier) && p.terms.every((t, i) => {
+  return p.fee === q.fee && x.book?.keptName(x.tier) === y.book?.keptName(y.tier) && p.terms.every((t, i) => {
     const u = q.terms[i];
     return t.limit === u.limit && t.price === u.price && t.overage === u.overage;
   });
@@ -416,7 +427,7 @@ function showPeriods(a, m) {
     u64(j, "fee_cents", plan.fee);
     u64(j, "fee_seconds", seconds);
     u64(j, "fee_amount_cents", fee);
-    put(j, "plan", p.book?.planName(p.tier) ?? "");
+    put(j, "plan", p.book?.keptName(p.tier) ?? "");
     return j;
   });
   return { shown: shown2, fees };
@@ -885,12 +896,12 @@ function keyLimit(l, quotaKey) {
 function capSpent(s, a, owner, period) {
   const { spending } = owner;
   if (period === capTotal) return spending.total;
-  if (period === capDay) return spending.day === countingDay(a, s.time) ? spending.today : 0;
+  if (period === capDay) return spending.day >= countingDay(a, s.time) ? spending.today : 0;
   if ("current" in owner) return owner.current.spentSum;
   return owner.month === a.current.month ? owner.spent.reduce((x, y) => x + y, 0) : 0;
 }
-function capEnd(s, a, cap2) {
-  if (cap2.period === capDay) return (countingDay(a, s.time) + 1) * day;
+function capEnd(s, a, owner, cap2) {
+  if (cap2.period === capDay) return (Math.max(countingDay(a, s.time), owner.spending.day) + 1) * day;
   return cap2.period === capMonth ? monthStart(a.current.month + 1) : 0;
 }
 function reachedCap(s, a, l, price) {
@@ -979,7 +990,7 @@ function alertAdmitted(s, a, h, before2) {
 }
 function alertCap(s, a, h, l, cap2) {
   const spent = capSpent(s, a, l ?? a, cap2.period);
-  const until = capEnd(s, a, cap2);
+  const until = capEnd(s, a, l ?? a, cap2);
   const from = cap2.period === capDay ? until - day : cap2.period === capMonth ? monthStart(a.current.month) : 0;
   const fields2 = {};
   put(fields2, "key_cap", l !== void 0);
@@ -1201,7 +1212,7 @@ function countSpending(a, h, price, sign) {
       spending.day = h.day;
       spending.today = 0;
     }
-    if (spending.day === h.day) spending.today += amount;
+    if (spending.day === h.day || sign > 0) spending.today += amount;
     spending.total += amount;
   }
   if (h.lineage?.month === h.month) {
@@ -1835,8 +1846,9 @@ function admitAccount(s, m, admitted, index) {
   return decide(s, a, key, m, admitted, index);
 }
 function tierOf(s, a) {
-  const v = { tier: a.tier };
-  const plan = s.book.planName(a.tier);
+  const tier2 = a.nextTier !== 0 && monthOf(s.time) > a.current.month ? a.nextTier : a.tier;
+  const v = { tier: tier2 };
+  const plan = s.book.planName(tier2);
   if (plan !== "") v["plan"] = plan;
   return v;
 }
@@ -1925,7 +1937,7 @@ function capReached(s, a, key, m, terms, reached) {
   if (!s.answers) return v;
   if (reached.ofKey) v["key_cap"] = true;
   v["cap"] = showCap(reached.cap);
-  const end2 = capEnd(s, a, reached.cap);
+  const end2 = capEnd(s, a, reached.ofKey ? key.lineage : a, reached.cap);
   const retry = end2 === 0 || terms.price > reached.cap.amount ? 0 : untilSeconds(s, end2);
   return waits(v, room(s, a, m), heldByCap(s, a, key.lineage, m.quotaKey, terms, reached), retry);
 }
@@ -2083,7 +2095,7 @@ function showCap(cap2) {
 function showCapStatus(s, a, owner, cap2) {
   const j = { cap: showCap(cap2) };
   u64(j, "spent_micros", capSpent(s, a, owner, cap2.period));
-  u64(j, "reset_ms", capEnd(s, a, cap2));
+  u64(j, "reset_ms", capEnd(s, a, owner, cap2));
   return j;
 }
 function balanceOf(a) {
@@ -2863,7 +2875,7 @@ function settleFromDomain(s, domain, keys, x, seen) {
   const o = settledOwner(s, x);
   if (h !== void 0) {
     if (h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
-    else if (!seen && o !== void 0 && h.write) refuse(s, "hold", 1);
+    else if (!seen && o !== void 0) refuse(s, "hold", 1);
     return;
   }
   const late = o?.late.get(x.request);
@@ -3933,6 +3945,7 @@ function log(s, c, outcome) {
   j["status"] = outcome["status"];
   put(j, "replayed", outcome["replayed"] === true);
   put(j, "tier", m.kind === kinds.create || m.kind === kinds.setTier ? m.tier : 0);
+  put(j, "plan", j["tier"] === void 0 ? "" : s.book?.planName(m.tier));
   u64(j, "amount_micros", m.kind === kinds.grant || m.kind === kinds.refund ? m.amount : 0);
   u64(j, "expires_ms", m.kind === kinds.grant ? m.expires : 0);
   put(j, "detail", m.kind === kinds.note ? m.detail : m.reason);
@@ -3945,6 +3958,7 @@ var maxOffset = 3650 * day;
 var UnknownRules = class extends Error {
 };
 function takeForce(s, b) {
+  b.follow(s.book);
   s.book = b;
   s.books.push(b);
   s.terms++;

@@ -48,8 +48,9 @@ function admitAccount(s: State, m: Admission, admitted: Admitted, index: number)
 }
 
 function tierOf(s: State, a: Account): Verdict {
-  const v: Verdict = { tier: a.tier };
-  const plan = s.book!.planName(a.tier);
+  const tier = a.nextTier !== 0 && monthOf(s.time) > a.current.month ? a.nextTier : a.tier;
+  const v: Verdict = { tier };
+  const plan = s.book!.planName(tier);
   if (plan !== "") v["plan"] = plan;
   return v;
 }
@@ -152,7 +153,7 @@ function capReached(s: State, a: Account, key: Key, m: Admission, terms: Terms, 
   if (!s.answers) return v;
   if (reached.ofKey) v["key_cap"] = true;
   v["cap"] = showCap(reached.cap);
-  const end = capEnd(s, a, reached.cap);
+  const end = capEnd(s, a, reached.ofKey ? key.lineage : a, reached.cap);
   const retry = end === 0 || terms.price > reached.cap.amount ? 0 : untilSeconds(s, end);
   return waits(v, room(s, a, m), heldByCap(s, a, key.lineage, m.quotaKey, terms, reached), retry);
 }

@@ -78,7 +78,7 @@ export function alertAdmitted(s: State, a: Account, h: Hold, before: number): vo
 
 function alertCap(s: State, a: Account, h: Hold, l: Lineage | undefined, cap: Cap): void {
   const spent = capSpent(s, a, l ?? a, cap.period);
-  const until = capEnd(s, a, cap);
+  const until = capEnd(s, a, l ?? a, cap);
   const from = cap.period === capDay ? until - day : cap.period === capMonth ? monthStart(a.current.month) : 0;
   const fields: Json = {};
   put(fields, "key_cap", l !== undefined);

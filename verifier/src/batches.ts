@@ -168,7 +168,7 @@ function settleFromDomain(s: State, domain: string, keys: number[], x: Settlemen
   const o = settledOwner(s, x);
   if (h !== undefined) {
     if (h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
-    else if (!seen && o !== undefined && h.write) refuse(s, "hold", 1);
+    else if (!seen && o !== undefined) refuse(s, "hold", 1);
     return;
   }
   const late = o?.late.get(x.request);

@@ -214,6 +214,7 @@ function log(s: State, c: Command, outcome: Json): void {
   j["status"] = outcome["status"];
   put(j, "replayed", outcome["replayed"] === true);
   put(j, "tier", m.kind === kinds.create || m.kind === kinds.setTier ? m.tier : 0);
+  put(j, "plan", j["tier"] === undefined ? "" : s.book?.planName(m.tier));
   u64(j, "amount_micros", m.kind === kinds.grant || m.kind === kinds.refund ? m.amount : 0);
   u64(j, "expires_ms", m.kind === kinds.grant ? m.expires : 0);
   put(j, "detail", m.kind === kinds.note ? m.detail : m.reason);

@@ -161,7 +161,7 @@ export function countSpending(a: Account, h: Hold, price: number, sign: 1 | -1):
       spending.day = h.day;
       spending.today = 0;
     }
-    if (spending.day === h.day) spending.today += amount;
+    if (spending.day === h.day || sign > 0) spending.today += amount;
     spending.total += amount;
   }
   if (h.lineage?.month === h.month) {

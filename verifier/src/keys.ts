@@ -55,14 +55,14 @@ export function keyLimit(l: Lineage, quotaKey: number): number | undefined {
 export function capSpent(s: State, a: Account, owner: Account | Lineage, period: number): number {
   const { spending } = owner;
   if (period === capTotal) return spending.total;
-  if (period === capDay) return spending.day === countingDay(a, s.time) ? spending.today : 0;
+  if (period === capDay) return spending.day >= countingDay(a, s.time) ? spending.today : 0;
   if ("current" in owner) return owner.current.spentSum;
   return owner.month === a.current.month ? owner.spent.reduce((x, y) => x + y, 0) : 0;
 }
 
-/** When the period of a cap ends; 0: never. */
-export function capEnd(s: State, a: Account, cap: Cap): number {
-  if (cap.period === capDay) return (countingDay(a, s.time) + 1) * day;
+/** When the period of a cap ends; 0: never. A day that has begun stays begun when the clock goes back. */
+export function capEnd(s: State, a: Account, owner: Account | Lineage, cap: Cap): number {
+  if (cap.period === capDay) return (Math.max(countingDay(a, s.time), owner.spending.day) + 1) * day;
   return cap.period === capMonth ? monthStart(a.current.month + 1) : 0;
 }
 

@@ -25,7 +25,7 @@ export function showCap(cap: Cap): Json {
 export function showCapStatus(s: State, a: Account, owner: Account | Lineage, cap: Cap): Json {
   const j: Json = { cap: showCap(cap) };
   u64(j, "spent_micros", capSpent(s, a, owner, cap.period));
-  u64(j, "reset_ms", capEnd(s, a, cap));
+  u64(j, "reset_ms", capEnd(s, a, owner, cap));
   return j;
 }
 

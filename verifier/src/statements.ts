@@ -161,7 +161,7 @@ function equalPeriods(x: Period, y: Period): boolean {
   if (x.tier !== y.tier) return false;
   if (x.book === y.book) return true;
   const [p, q] = [planOf(x.book, x.tier), planOf(y.book, y.tier)];
-  return p.fee === q.fee && x.book?.planName(x.tier) === y.book?.planName(y.tier) && p.terms.every((t, i) => {
+  return p.fee === q.fee && x.book?.keptName(x.tier) === y.book?.keptName(y.tier) && p.terms.every((t, i) => {
     const u = q.terms[i]!;
     return t.limit === u.limit && t.price === u.price && t.overage === u.overage;
   });
@@ -180,7 +180,7 @@ function showPeriods(a: Account, m: Month): { shown: Json[]; fees: bigint } {
     u64(j, "fee_cents", plan.fee);
     u64(j, "fee_seconds", seconds);
     u64(j, "fee_amount_cents", fee);
-    put(j, "plan", p.book?.planName(p.tier) ?? "");
+    put(j, "plan", p.book?.keptName(p.tier) ?? "");
     return j;
   });
   return { shown, fees };

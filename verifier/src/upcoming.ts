@@ -12,6 +12,7 @@ export const maxOffset = 3650 * day;
 export class UnknownRules extends Error {}
 
 export function takeForce(s: State, b: Book): void {
+  b.follow(s.book);
   s.book = b;
   s.books.push(b);
   s.terms++;
