@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/tlog"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/host"
@@ -52,6 +54,7 @@ type drill struct {
 	child   *child
 	key     string
 	written []paste
+	logged  tlog.Tree // before the restore of writeAndRestore
 }
 
 type paste struct {
@@ -62,7 +65,7 @@ type paste struct {
 func startDrill(t *testing.T) *drill {
 	t.Helper()
 	d := &drill{t: t, folder: filepath.Join(t.TempDir(), "data")}
-	d.child = launch(t, d.folder)
+	d.start()
 	d.key = accountKey(t, d.child.base)
 	return d
 }
@@ -101,7 +104,7 @@ func (d *drill) stop() {
 
 func (d *drill) start() {
 	d.t.Helper()
-	d.child = launch(d.t, d.folder)
+	d.child = launch(d.t, d.folder, "QUIRE_CHECKPOINT_INTERVAL=1s")
 }
 
 // keep copies parts of the data folder, as a backup does.
@@ -318,7 +321,9 @@ func (d *drill) writeAndRestore(stream string) {
 	d.stop()
 	backup := d.keep(folder)
 	d.start()
+	before := checkpointOf(d.t, d.child.base, 1)
 	d.write(7)
+	d.logged = checkpointOf(d.t, d.child.base, before.N+1)
 	d.stop()
 	d.putBack(backup, folder)
 }
@@ -344,6 +349,7 @@ func TestDrillBillingsJournalRestoredAlone(t *testing.T) {
 	d := startDrill(t)
 	d.writeAndRestore("BILLING_0")
 	d.recover("Billing's read model is newer than its journals", "but the read model was written up to", "quire repair read-model")
+	checkConsistent(t, filepath.Join(d.folder, "blobs"), d.logged, checkpointOf(t, d.child.base, d.logged.N+1)) // the log has the loss
 	if gone := d.missing(); len(gone) != 0 {
 		t.Errorf("lost: %v", gone)
 	}
