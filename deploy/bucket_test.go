@@ -28,6 +28,9 @@ func TestEachServiceHasAnS3UserOfItsOwn(t *testing.T) {
 	for _, config := range project.Services["minio-init"].Configs {
 		mounted[config.Target] = filepath.Base(project.Configs[config.Source].File)
 	}
+	if key := variables(t, filepath.Join(made, "checkpoint-key.env"))["QUIRE_CHECKPOINT_KEY"]; len(key) < 32 {
+		t.Errorf("the log's key has %d bytes", len(key))
+	}
 	passwords := map[string]bool{job["MINIO_ROOT_PASSWORD"]: true}
 	for _, service := range natsconf.Services() {
 		at, err := url.Parse(variables(t, filepath.Join(made, service+".env"))["QUIRE_S3_URL"])
@@ -43,6 +46,9 @@ func TestEachServiceHasAnS3UserOfItsOwn(t *testing.T) {
 			t.Errorf("%s has the password of another user", service)
 		}
 		passwords[password] = true
+		if key := variables(t, filepath.Join(made, service+".env"))["QUIRE_CHECKPOINT_KEY"]; key != "" {
+			t.Errorf("the secret of %s has the log's key, which has a secret of its own", service)
+		}
 		if want := "\nuser " + service + ` "${` + variable + `:-}"` + "\n"; !strings.Contains(script, want) {
 			t.Errorf("minio/init.sh does not say %q", want)
 		}

@@ -27,7 +27,7 @@ func composed(t *testing.T) *types.Project {
 // TestComposeIsSound loads the file with Compose's own loader, which checks its schema and its dependencies.
 func TestComposeIsSound(t *testing.T) {
 	project := composed(t)
-	quire := []string{"billing", "edge", "file", "lite", "paste"}
+	quire := []string{"archive", "billing", "edge", "file", "lite", "paste"}
 	for name, service := range project.Services {
 		once := strings.HasSuffix(name, "-init")
 		if !once && (service.HealthCheck == nil || len(service.HealthCheck.Test) == 0) {

@@ -27,7 +27,7 @@ func TestCommittedFilesAreTheGeneratedOnes(t *testing.T) {
 	copies := map[string]string{}
 	for _, name := range []string{
 		"nats/nats.conf", "nats/users.conf", "mongodb/start.sh", "mongodb/init.sh", "mongodb/init.js", "postgres/init.sh",
-		"minio/init.sh", "minio/billing.json", "minio/edge.json", "minio/paste.json", "minio/lite.json", "minio/file.json",
+		"minio/init.sh", "minio/billing.json", "minio/edge.json", "minio/paste.json", "minio/lite.json", "minio/file.json", "minio/archive.json",
 	} {
 		copies[name] = "../k8s/components/" + name
 	}
@@ -185,8 +185,10 @@ func TestServicesDoTheirWork(t *testing.T) {
 			t.Errorf("%s purges its journal: %v", domain, err)
 		}
 	}
+	// The archive reads what the others have published.
+	replay(t, owner["archive"], "BILLING_0")
 	for service, c := range owner {
-		if service != "edge" {
+		if service != "edge" && service != "archive" {
 			follow(t, c, strings.ToUpper(service)+"_0")
 			share(t, c, service)
 		}
@@ -223,6 +225,34 @@ func follow(t *testing.T, c *client, stream string) {
 	if _, err := j.SeekTime(ctx, m.Time); err != nil {
 		t.Errorf("search %s: %v", stream, err)
 	}
+}
+
+// replay reads a journal up to its end.
+func replay(t *testing.T, c *client, stream string) (copied []journal.Message) {
+	t.Helper()
+	j := journal.Open(c.Conn, stream)
+	metadata, err := j.Metadata(t.Context())
+	if err == nil {
+		_, err = journal.Partitions(metadata)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := j.LastSequence(t.Context())
+	if err == nil {
+		err = j.Replay(t.Context(), 0, last, func(m journal.Message) error {
+			m.Data = bytes.Clone(m.Data)
+			copied = append(copied, m)
+			return nil
+		}, nil)
+	}
+	if err != nil || len(copied) == 0 {
+		t.Fatalf("%d messages of %s were read: %v", len(copied), stream, err)
+	}
+	if _, err := j.Get(t.Context(), last); err != nil {
+		t.Errorf("read the last message of %s: %v", stream, err)
+	}
+	return copied
 }
 
 // share joins the members of a service, gets all partitions, and leaves.
@@ -336,6 +366,10 @@ func allowed(service string) []string {
 		"paste": {"billing.0.settle.paste", "paste.0.request", "edge.source1.0.outcome.paste"},
 		"lite":  {"billing.0.settle.lite", "lite.0.request", "edge.source1.0.outcome.lite"},
 		"file":  {"billing.0.settle.file", "file.0.request", "edge.source1.0.outcome.file"},
+		"archive": {
+			"$JS.API.STREAM.INFO.BILLING_0", "$JS.API.STREAM.MSG.GET.BILLING_0", "$JS.API.CONSUMER.CREATE.BILLING_0.x",
+			"$JS.API.CONSUMER.CREATE.BILLING_0.x.billing.0.usage", "$JS.API.CONSUMER.MSG.NEXT.BILLING_0.x",
+		},
 	}[service]
 }
 
@@ -408,26 +442,7 @@ func TestABackUpReadsAndARestoreWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := w.connect(t, natsconf.Backup, natsconf.Backup)
-	var copied []journal.Message
-	j := journal.Open(c.Conn, "BILLING_0")
-	metadata, err := j.Metadata(t.Context())
-	if err == nil {
-		_, err = journal.Partitions(metadata)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	last, err := j.LastSequence(t.Context())
-	if err == nil {
-		err = j.Replay(t.Context(), 0, last, func(m journal.Message) error {
-			m.Data = bytes.Clone(m.Data)
-			copied = append(copied, m)
-			return nil
-		}, nil)
-	}
-	if err != nil || len(copied) == 0 {
-		t.Fatalf("%d messages were read: %v", len(copied), err)
-	}
+	copied := replay(t, c, "BILLING_0")
 	if refused := c.settled(t); len(refused) > 0 {
 		t.Errorf("the backup was refused: %s", refused)
 	}

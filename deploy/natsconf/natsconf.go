@@ -10,7 +10,7 @@ import (
 )
 
 // Services returns the services that connect to NATS. Each has its own users.
-func Services() []string { return []string{"edge", "billing", "paste", "lite", "file"} }
+func Services() []string { return []string{"edge", "billing", "paste", "lite", "file", "archive"} }
 
 // Users of a service have equal rights: while a password is rotated, the service moves from one to the other.
 func Users(service string) []string { return []string{service, service + "_b"} }
@@ -134,6 +134,11 @@ func operator() permissions {
 	}
 }
 
+// archive may read the messages of billing's journals, and nothing else: who signs the log must not be able to write what it records.
+func archive(partitions int) permissions {
+	return permissions{publish: journal("BILLING", partitions), subscribe: []string{InboxPrefix("archive") + ".>"}}
+}
+
 // backup may read the messages of every stream.
 func backup(partitions int) permissions {
 	var publish []string
@@ -156,6 +161,8 @@ func of(service string, cfg Config) permissions {
 		return edge()
 	case "billing":
 		return billing(partitions)
+	case "archive":
+		return archive(partitions)
 	}
 	return document(service, cfg)
 }

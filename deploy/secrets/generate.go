@@ -67,9 +67,11 @@ func generate(store string) (map[string][]byte, error) {
 		s3 := password()
 		minio += fmt.Sprintf("S3_%s_PASSWORD=%s\n", strings.ToUpper(service), s3)
 		fmt.Fprintf(&env, "QUIRE_S3_URL=http://%s:%s@%s/%s\n", service, s3, bucketHost, bucket)
-		if service == "edge" {
+		switch service {
+		case "edge":
 			fmt.Fprintf(&env, "QUIRE_SECRET=%s\nQUIRE_ADMIN_TOKEN=%s\n", shared, adminToken)
-		} else {
+		case "archive": // has no read model
+		default:
 			if service == "billing" {
 				fmt.Fprintf(&env, "QUIRE_SECRET=%s\n", shared)
 			}
@@ -84,6 +86,7 @@ func generate(store string) (map[string][]byte, error) {
 		}
 		put(service+".env", "%s", env.String())
 	}
+	put("checkpoint-key.env", "QUIRE_CHECKPOINT_KEY=%s\n", password())
 	put("mongodb.env", "%s", mongo)
 	put("postgres.env", "%s", postgres)
 	put("minio.env", "%s", minio)
