@@ -156,7 +156,7 @@ postgres:
 cluster-programs: bin/nats-server $(if $(filter mongo,$(STORE)),bin/ferretdb,postgres) bin/minio bin/mc services-build
 
 .PHONY: cluster
-cluster: cluster-programs ## run a cluster of 15 processes on this machine, with its data in ./data/cluster (STORE=postgres|mongo, LISTEN=127.0.0.1:8080,127.0.0.1:8081)
+cluster: cluster-programs ## run a cluster of 16 processes on this machine, with its data in ./data/cluster (STORE=postgres|mongo, LISTEN=127.0.0.1:8080,127.0.0.1:8081)
 	@$(GO) build -trimpath -o bin/quire-cluster ./tools/cluster/cmd/cluster
 	@exec bin/quire-cluster -store $(STORE) $(if $(LISTEN),-listen '$(LISTEN)')
 
@@ -247,7 +247,7 @@ test-verifier: verifier/node_modules ## check the independent bill verifier: its
 	@cd verifier && npm run check --silent && node bundle.mjs --check && npm test --silent
 
 .PHONY: test-cluster
-test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 15 processes (14 minutes; STORE=postgres|mongo; SKIP='Limit|Example' leaves tests out)
+test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 16 processes (14 minutes; STORE=postgres|mongo; SKIP='Limit|Example' leaves tests out)
 	$(GO) test -count=1 -timeout 20m ./tools/cluster -args -processes
 	$(GO) test -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many -store=$(STORE) $(DRIVER)
 

@@ -27,6 +27,7 @@ import (
 // parts are the keys in the bucket that each service uses: docs/operations.md, Stores.
 type part struct {
 	write []string // prefixes under which it puts, gets and deletes
+	read  []string // prefixes under which it only gets
 	list  []string // prefixes that it may list
 	moves [2]string
 }
@@ -37,17 +38,18 @@ func parts() map[string]part {
 		return part{write: []string{own, trash}, list: []string{own, own + "3/", trash, trash + "3/"}, moves: [2]string{own, trash}}
 	}
 	return map[string]part{
-		"edge":    {write: []string{"paste/", "lite/", "file/", "exports/"}},
+		"edge":    {write: []string{"paste/", "lite/", "file/", "exports/"}, read: []string{"log/"}},
 		"paste":   documents("paste"),
 		"lite":    documents("lite"),
 		"file":    documents("file"),
 		"billing": {write: []string{"billing/"}, list: []string{"billing/", "billing/BILLING_0/"}},
+		"archive": {write: []string{"archive/", "log/"}, list: []string{"archive/", "log/"}},
 	}
 }
 
 // prefixes are all that a bucket has, and what might be added to one.
 func prefixes() []string {
-	return []string{"billing/", "paste/", "paste-trash/", "lite/", "lite-trash/", "file/", "file-trash/", "exports/", "other/"}
+	return []string{"billing/", "paste/", "paste-trash/", "lite/", "lite-trash/", "file/", "file-trash/", "exports/", "archive/", "log/", "other/"}
 }
 
 func startStores(t *testing.T) *cluster.Cluster {
@@ -235,6 +237,12 @@ func use(t *testing.T, store *s3.Store, prefix string) {
 	if got := get(t, store, key); got != "content" {
 		t.Errorf("%s is %q", key, got)
 	}
+	if err := store.Create(t.Context(), key, []byte("another")); !errors.Is(err, blob.ErrExists) {
+		t.Errorf("create %s again: %v, want ErrExists", key, err)
+	}
+	if err := store.Create(t.Context(), prefix+"created", []byte("content")); err != nil {
+		t.Errorf("create %screated: %v", prefix, err)
+	}
 	large := int64(11 << 20) // three parts
 	if _, err := store.Put(t.Context(), prefix+"large", bytes.NewReader(make([]byte, large)), -1); err != nil {
 		t.Errorf("put %slarge: %v", prefix, err)
@@ -251,7 +259,7 @@ func use(t *testing.T, store *s3.Store, prefix string) {
 	if rest, err := io.ReadAll(r); len(rest) != 1 || errors.Join(err, r.Close()) != nil {
 		t.Errorf("the end of %slarge: %d bytes, %v", prefix, len(rest), err)
 	}
-	for _, name := range []string{"content", "large", "never"} {
+	for _, name := range []string{"content", "created", "large", "never"} {
 		if err := store.Delete(t.Context(), prefix+name); err != nil {
 			t.Errorf("delete %s%s: %v", prefix, name, err)
 		}
@@ -281,14 +289,23 @@ func move(t *testing.T, store *s3.Store, from, to string) {
 func refuse(t *testing.T, store *s3.Store, mine part, prefix string) {
 	t.Helper()
 	key, own := prefix+"3/item/content", mine.write[0]+"3/mine/content"
-	_, _, err := store.Get(t.Context(), key, 0, 1)
-	refused(t, "get "+key, err)
-	_, _, err = store.Get(t.Context(), key, 0, 0) // asks for the blob's size
-	refused(t, "stat "+key, err)
+	if slices.Contains(mine.read, prefix) {
+		if got := get(t, store, key); got != "theirs" {
+			t.Errorf("%s is %q", key, got)
+		}
+		if _, _, err := store.Get(t.Context(), prefix+"never", 0, 1); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("get %snever: %v, want ErrNotFound", prefix, err)
+		}
+	} else {
+		_, _, err := store.Get(t.Context(), key, 0, 1)
+		refused(t, "get "+key, err)
+		_, _, err = store.Get(t.Context(), key, 0, 0) // asks for the blob's size
+		refused(t, "stat "+key, err)
+	}
 	refused(t, "put "+key, put(t, store, key, "mine"))
 	refused(t, "put another", put(t, store, key+"2", "mine"))
 	refused(t, "create", store.Create(t.Context(), key+"3", []byte("mine")))
-	_, err = store.Put(t.Context(), key, bytes.NewReader(make([]byte, 11<<20)), -1)
+	_, err := store.Put(t.Context(), key, bytes.NewReader(make([]byte, 11<<20)), -1)
 	refused(t, "put parts of "+key, err)
 	refused(t, "delete "+key, store.Delete(t.Context(), key))
 	refused(t, "take "+key, store.Move(t.Context(), key, own))

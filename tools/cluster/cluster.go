@@ -32,7 +32,7 @@ type Options struct {
 	Partitions int               // of each journal; 4
 	Replicas   int               // of each journal; 3
 	Edges      int               // 2
-	Instances  int               // of each other service; 2
+	Instances  int               // of each other service but the archive, which has one; 2
 	Settings   map[string]string // QUIRE_… of every service, instead of the cluster's own values
 	Listen     []string          // addresses of the first edges, such as "127.0.0.1:8080"; the others, and empty ones, are assigned
 	Store      string            // PostgreSQL or MongoDB; PostgreSQL
@@ -86,7 +86,7 @@ func Root() (string, error) {
 }
 
 // Services returns the names of the product's services, in the order in which they start.
-func Services() []string { return []string{"billing", "paste", "lite", "file", "edge"} }
+func Services() []string { return []string{"billing", "paste", "lite", "file", "archive", "edge"} }
 
 // Cluster is a running cluster. Goroutines may call its methods at the same time, but not two for one process.
 type Cluster struct {
@@ -162,17 +162,27 @@ func (c *Cluster) startAll(ctx context.Context) error {
 		return err
 	}
 	for _, service := range Services() {
-		count := c.opts.Instances
-		if service == "edge" {
-			count = c.opts.Edges
-		}
-		for n := range count {
+		for n := range c.instances(service) {
 			if _, err := c.addInstance(ctx, service, n); err != nil {
 				return err
 			}
 		}
 	}
 	return c.StartServices(ctx)
+}
+
+// instances is how many of a service are started.
+func (c *Cluster) instances(service string) int {
+	switch service {
+	case "edge":
+		return c.opts.Edges
+	case "archive":
+		if _, err := os.Stat(filepath.Join(c.opts.Bin, "quire-archive")); err != nil {
+			return 0 // version 0.1.0, from which upgrades are tried, has none
+		}
+		return 1
+	}
+	return c.opts.Instances
 }
 
 func startTogether(ctx context.Context, processes []*Process) error {
@@ -185,7 +195,7 @@ func startTogether(ctx context.Context, processes []*Process) error {
 	return group.Wait()
 }
 
-// goSettings are the environment of Go programs: GOGC as in k8s/base, and GOMAXPROCS since fifteen processes share the processors.
+// goSettings are the environment of Go programs: GOGC as in k8s/base, and GOMAXPROCS since sixteen processes share the processors.
 // A program that may use all of them wakes threads that look for work and find none.
 func goSettings() []string {
 	return []string{"GOGC=300", "GOMAXPROCS=" + strconv.Itoa(max(1, runtime.NumCPU()/2))}

@@ -29,7 +29,7 @@ func postgresName(n int) string { return fmt.Sprintf("postgres-%d", n) }
 
 // postgresUsers are the users of PostgreSQL: of the services that have a read model, and of backups.
 func postgresUsers() []string {
-	return append(slices.DeleteFunc(Services(), func(service string) bool { return service == "edge" }), "backup")
+	return append(slices.DeleteFunc(Services(), func(service string) bool { return service == "edge" || service == "archive" }), "backup")
 }
 
 // postgresProgram returns the path of a program of PostgreSQL, such as "initdb".

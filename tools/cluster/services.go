@@ -45,11 +45,15 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 		"QUIRE_PARTITIONS": strconv.Itoa(c.opts.Partitions),
 		"QUIRE_OPS_LISTEN": h.address(opsPort),
 	}
-	if service == "edge" {
+	switch service {
+	case "edge":
 		settings["QUIRE_LISTEN"] = listen
 		settings["QUIRE_ADMIN_TOKEN"] = c.AdminToken()
 		settings["QUIRE_UNMETERED_RATE"] = "100000" // the clients of all runs are on this machine
-	} else {
+	case "archive":
+		settings["QUIRE_CHECKPOINT_KEY"] = c.state.Secrets["checkpoint"]
+		settings["QUIRE_CHECKPOINT_INTERVAL"] = "1s"
+	default:
 		settings["QUIRE_REGISTER_LIMIT"] = "10000" // likewise
 		// Several clusters may share a server, so each has its own databases.
 		name := "quire_" + service + "_" + c.state.Secrets["databases"][:8]

@@ -33,6 +33,9 @@ func openState(path string) (*state, error) {
 	for _, service := range postgresUsers() {
 		names = append(names, postgresSecret(service))
 	}
+	if s.Secrets["checkpoint"] == "" {
+		s.Secrets["checkpoint"] = rand.Text() + rand.Text() // of 32 bytes at least
+	}
 	for _, name := range names {
 		if s.Secrets[name] == "" {
 			s.Secrets[name] = strings.ToLower(rand.Text())

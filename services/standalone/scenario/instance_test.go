@@ -134,7 +134,7 @@ func skipShort(t testing.TB) {
 	}
 }
 
-// slots bound how many instances run at a time: a cluster is fifteen processes, for two cores.
+// slots bound how many instances run at a time: a cluster is sixteen processes, for two cores.
 var slots = make(chan struct{}, 2)
 
 func prepare(s setup, newQuire func(setup) quire, options ...option) *instance {
