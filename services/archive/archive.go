@@ -102,7 +102,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the archive: %w", err)
 	}
-	s := &Service{witnesses: witnesses, cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics), keepCuts: 1000}
+	s := &Service{witnesses: witnesses, cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics, witnesses), keepCuts: 1000}
 	for p := range s.cfg.PartitionCount {
 		s.journals = append(s.journals, deps.Shared.Files.Open(deps.NC, event.Billing.Stream(p)))
 	}

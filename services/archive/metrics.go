@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"quire.dev/pkg/telemetry"
+	"quire.dev/pkg/witness"
 )
 
 type metrics struct {
@@ -13,8 +14,8 @@ type metrics struct {
 	unwitnessed      *prometheus.CounterVec
 }
 
-func newMetrics(m *telemetry.Metrics) *metrics {
-	return &metrics{
+func newMetrics(m *telemetry.Metrics, witnesses []*witness.Client) *metrics {
+	all := &metrics{
 		size: m.Gauge(telemetry.Desc{Service: "archive", Name: "log_size", Help: "Entries in the log of the billing journals."}),
 		checkpoint: m.Gauge(telemetry.Desc{
 			Service: "archive", Name: "checkpoint_timestamp_seconds",
@@ -25,4 +26,8 @@ func newMetrics(m *telemetry.Metrics) *metrics {
 		unwitnessed: m.CounterVec(telemetry.Desc{Service: "archive", Name: "unwitnessed_total", Help: "Checkpoints that a witness has not signed."},
 			"witness"),
 	}
+	for _, w := range witnesses {
+		all.unwitnessed.WithLabelValues(w.Name()) // from 0, so that the first one is an increase
+	}
+	return all
 }

@@ -90,6 +90,11 @@ func in(folder string) option { return func(s *setup) { s.folder = folder } }
 // behindProxy has Quire take a client's address from X-Forwarded-For.
 func behindProxy() option { return with("QUIRE_TRUSTED_PROXIES", "127.0.0.0/8,::1/128") }
 
+// witnessed names a witness that is away, whose metric is shown all the same.
+func witnessed() option {
+	return with("QUIRE_WITNESSES", "witness.example/w1+edde4101+BGyod3tFoPieFyU1JT+X3xeM1n+Np+YOG+ykOxXB5My/@http://127.0.0.1:1")
+}
+
 const (
 	bootLimit  = 3 * time.Minute
 	callLimit  = 60 * time.Second
@@ -234,7 +239,7 @@ func common(t testing.TB) *instance {
 		if shared.stripe, shared.err = startStripe(); shared.err != nil {
 			return
 		}
-		shared.i = prepare(setup{folder: shared.folder, logs: logs}, ofMode, behindProxy(), selling(shared.stripe))
+		shared.i = prepare(setup{folder: shared.folder, logs: logs}, ofMode, behindProxy(), selling(shared.stripe), witnessed())
 		if shared.err = shared.i.boot(); shared.err == nil {
 			shared.stripe.SetEndpoint(shared.i.edge() + webhookPath)
 		}

@@ -115,7 +115,7 @@ func (i *instance) metrics(t testing.TB) map[string]*metric {
 }
 
 // row is the metric's row of the table. It lists a label's values unless they are numbers, such as a partition's, hashes, or names
-// of streams and servers.
+// of streams, servers and witnesses.
 func (m *metric) row(name string) string {
 	var labels []string
 	for _, label := range slices.Sorted(maps.Keys(m.values)) {
@@ -123,7 +123,7 @@ func (m *metric) row(name string) string {
 		for _, value := range slices.Sorted(maps.Keys(m.values[label])) {
 			_, err := strconv.Atoi(value)
 			hash, notHex := hex.DecodeString(value)
-			if err != nil && (notHex != nil || len(hash) != sha256.Size) && label != "stream" && label != "server" {
+			if err != nil && (notHex != nil || len(hash) != sha256.Size) && !slices.Contains([]string{"stream", "server", "witness"}, label) {
 				values = append(values, "`"+value+"`")
 			}
 		}
