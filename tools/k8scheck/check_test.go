@@ -1,10 +1,12 @@
 package k8scheck_test
 
 import (
+	"encoding/json"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -114,6 +116,8 @@ func outside() map[string][]string {
 	return map[string][]string{
 		"quire-edge":    {"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET", "QUIRE_ADMIN_TOKEN"},
 		"quire-billing": stores, "quire-paste": stores, "quire-lite": stores, "quire-file": stores,
+		"quire-archive":   {"QUIRE_NATS_URL", "QUIRE_S3_URL"},
+		"checkpoint-key":  {"QUIRE_CHECKPOINT_KEY"},
 		"quire-provision": {"QUIRE_NATS_URL"},
 		"quire-backup":    append([]string{"BACKUP_TO", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, stores...),
 		"nats":            {"passwords.conf"},
@@ -168,7 +172,7 @@ func TestOverlaysAreSound(t *testing.T) {
 				kinds[o.Kind]++
 			}
 			t.Log(kinds)
-			if kinds["Deployment"] != 4 || kinds["StatefulSet"] < 2 || kinds["PodDisruptionBudget"] < 6 {
+			if kinds["Deployment"] != 5 || kinds["StatefulSet"] < 2 || kinds["PodDisruptionBudget"] < 6 {
 				t.Errorf("not everything was rendered: %v", kinds)
 			}
 			if overlay == "backup" && kinds["CronJob"] != 1 {
@@ -178,6 +182,25 @@ func TestOverlaysAreSound(t *testing.T) {
 				t.Error("the overlay contains a secret")
 			}
 		})
+	}
+}
+
+// TestOnlyTheArchiveHasTheKeyOfTheLog: anyone with the key can sign another log.
+func TestOnlyTheArchiveHasTheKeyOfTheLog(t *testing.T) {
+	for _, overlay := range []string{"dev", "production", "keda", "backup"} {
+		var users []string
+		for _, o := range render(t, overlay) {
+			text, err := json.Marshal(o.Fields)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Kind != "Secret" && strings.Contains(string(text), `"checkpoint-key`) {
+				users = append(users, o.Kind+" "+o.Name)
+			}
+		}
+		if !slices.Equal(users, []string{"Deployment archive"}) {
+			t.Errorf("%s: the secret is used by %v", overlay, users)
+		}
 	}
 }
 

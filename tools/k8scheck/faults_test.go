@@ -98,6 +98,7 @@ func plants() []planted {
 		{"unknown setting", "production", "ConfigMap/settings-", "QUIRE_PARTITIONS:", "QUIRE_PARTITION:", "does not know the setting"},
 		{"setting of another service", "production", "Deployment/edge", "name: GOMEMLIMIT", "name: QUIRE_MONGO_DATABASE", "does not know the setting"},
 		{"secret in plain text", "production", "Deployment/edge", "        - name: QUIRE_SECRET\n          valueFrom:\n            secretKeyRef:\n              key: QUIRE_SECRET\n              name: quire-edge\n", "        - name: QUIRE_SECRET\n          value: tell-everybody\n", "must come from a secret"},
+		{"key of the log in plain text", "production", "Deployment/archive", "        - name: QUIRE_CHECKPOINT_KEY\n          valueFrom:\n            secretKeyRef:\n              key: QUIRE_CHECKPOINT_KEY\n              name: checkpoint-key\n", "        - name: QUIRE_CHECKPOINT_KEY\n          value: tell-everybody\n", "must come from a secret"},
 		{"published operators' port", "production", "Service/edge", "targetPort: http", "targetPort: ops", "publishes the operators' port"},
 		{"tag latest", "production", "Deployment/edge", "quire/edge:1.0.0", "quire/edge:latest", "the tag latest"},
 		{"published MinIO", "dev", "StatefulSet/minio", "image: quire/minio", "image: quay.io/minio/minio:RELEASE.2025-09-07T16-13-09Z", "an image that MinIO has published"},

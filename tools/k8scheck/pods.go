@@ -258,7 +258,7 @@ func (c *checker) environment(w *workload, container corev1.Container) {
 
 // secretName tells whether a variable holds a secret. The URLs of the stores do, since they hold passwords.
 func secretName(name string) bool {
-	for _, part := range []string{"PASSWORD", "SECRET", "TOKEN", "NATS_URL", "POSTGRES_URL", "MONGO_URL", "S3_URL"} {
+	for _, part := range []string{"PASSWORD", "SECRET", "TOKEN", "CHECKPOINT_KEY", "NATS_URL", "POSTGRES_URL", "MONGO_URL", "S3_URL"} {
 		if strings.HasSuffix(name, part) {
 			return true
 		}

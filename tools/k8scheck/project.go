@@ -21,7 +21,7 @@ func Settings(root string) (map[string]map[string]bool, error) {
 		return nil, err
 	}
 	settings := map[string]map[string]bool{}
-	for _, service := range []string{"edge", "billing", "paste", "lite", "file"} {
+	for _, service := range []string{"edge", "billing", "paste", "lite", "file", "archive"} {
 		settings[service] = map[string]bool{}
 		for _, row := range settingRow.FindAllStringSubmatch(string(page), -1) {
 			readers := strings.Split(row[2], ", ")

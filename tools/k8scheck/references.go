@@ -150,7 +150,7 @@ func (c *checker) backend(i fmt.Stringer, backend *networkingv1.IngressServiceBa
 	c.fault(i, "leads to port %s%d of service %q, which does not exist", backend.Port.Name, backend.Port.Number, backend.Name)
 }
 
-// autoscalers checks that each Deployment has one autoscaler, of either kind, and that each autoscaler has its target.
+// autoscalers checks that each Deployment has one autoscaler, of either kind, or a fixed number of replicas, and that each autoscaler has its target.
 func (c *checker) autoscalers() {
 	scalers := map[string]int{}
 	for _, h := range typed[*autoscalingv2.HorizontalPodAutoscaler](c) {
@@ -172,7 +172,7 @@ func (c *checker) autoscalers() {
 		c.scales(o, kind, nested(spec, "scaleTargetRef", "name"), scalers)
 	}
 	for _, w := range c.work {
-		if w.Kind == "Deployment" && scalers[w.String()] != 1 {
+		if fixed := w.replicas != nil && scalers[w.String()] == 0; w.Kind == "Deployment" && !fixed && scalers[w.String()] != 1 {
 			c.fault(w, "has %d autoscalers", scalers[w.String()])
 		}
 		if scalers[w.String()] > 0 && w.replicas != nil {

@@ -25,7 +25,7 @@ import (
 func TestServicesTakeTheirSettings(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.Command("go", "build", "-o", bin+"/", "./services/edge/cmd/edge", "./services/billing/cmd/billing",
-		"./services/paste/cmd/paste", "./services/lite/cmd/lite", "./services/file/cmd/file", "./services/standalone/cmd/quire")
+		"./services/paste/cmd/paste", "./services/lite/cmd/lite", "./services/file/cmd/file", "./services/archive/cmd/archive", "./services/standalone/cmd/quire")
 	build.Dir = root
 	for _, variable := range os.Environ() {
 		if !strings.HasPrefix(variable, "GOWORK=") {
@@ -36,7 +36,7 @@ func TestServicesTakeTheirSettings(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
-	for overlay, want := range map[string]int{"dev": 5, "production": 5, "backup": 6} {
+	for overlay, want := range map[string]int{"dev": 6, "production": 6, "backup": 7} {
 		objects := render(t, overlay)
 		pods := podsOf(t, overlay, objects)
 		if len(pods) != want {
@@ -99,13 +99,19 @@ func environmentOf(t *testing.T, service string, container corev1.Container, obj
 	if service == "backup" {
 		service, secrets["BACKUP_TO"] = "paste", "s3://backups/quire"
 	}
-	text, err := memory.ReadFile("/k8s/overlays/dev/secrets/" + service + ".env")
-	if err != nil {
-		t.Fatal(err)
+	files := []string{service}
+	if service == "archive" {
+		files = append(files, "checkpoint-key")
 	}
-	for line := range strings.Lines(string(text)) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		secrets[name] = value
+	for _, file := range files {
+		text, err := memory.ReadFile("/k8s/overlays/dev/secrets/" + file + ".env")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			secrets[name] = value
+		}
 	}
 	var environment []string
 	for _, from := range container.EnvFrom {

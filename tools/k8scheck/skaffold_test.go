@@ -111,7 +111,7 @@ func TestSkaffoldBuildsWhatTheOverlaysRun(t *testing.T) {
 		for _, o := range render(t, overlay) {
 			rendered.Write(o.YAML)
 		}
-		if want := map[string]int{"dev": 6, "production": 5}[overlay]; len(built) != want {
+		if want := map[string]int{"dev": 7, "production": 6}[overlay]; len(built) != want {
 			t.Errorf("%s builds %d images, want %d", overlay, len(built), want)
 		}
 		for _, image := range built {

@@ -87,7 +87,7 @@ func (e *editor) workload(name string) {
 	}
 	container := []string{"spec", "template", "spec", "containers", "[name=service]"}
 	e.set(scalar, service(name)+".goMemoryLimit | quote", slices.Concat(container, []string{"env", "[name=GOMEMLIMIT]", "value"})...)
-	if name != "edge" {
+	if name != "edge" && name != "archive" { // these have no read model
 		e.set(line, fmt.Sprintf(`include "quire.store" (list . %q)`, name), slices.Concat(container, []string{"env", "[name=QUIRE_POSTGRES_URL]"})...)
 	}
 	e.pod(name, "spec", "template")
