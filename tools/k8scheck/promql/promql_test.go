@@ -200,7 +200,7 @@ func TestPlantedFaultsAreFound(t *testing.T) {
 		{"slope of a counter", "quire-edge", "(rate(quire_bus_batches_total", "(deriv(quire_bus_batches_total", "which is a counter"},
 		{"matching by an unknown label", "quire-billing", "and changes(", "and on (tenant) changes(", `matching by the label "tenant"`},
 		{"unknown variable", "quire-journals", `namespace=~\"$namespace\"`, `namespace=~\"$cluster\"`, "no variable $cluster"},
-		{"variable of an unknown label", "quire-capacity", "paste|lite|file\\\"}, namespace)", "paste|lite|file\\\"}, cluster)", `no label "cluster"`},
+		{"variable of an unknown label", "quire-capacity", "lite|file|archive\\\"}, namespace)", "lite|file|archive\\\"}, cluster)", `no label "cluster"`},
 		{"fixed datasource", "quire-capacity", "${datasource}", "P1809F7CD0C75ACF3", "another datasource"},
 		{"old schema", "quire-edge", `"schemaVersion": 41`, `"schemaVersion": 16`, "schema version"},
 		{"overlapping panels", "quire-edge", `"y": 4`, `"y": 3`, "overlaps the panel"},
