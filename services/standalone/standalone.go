@@ -1,4 +1,4 @@
-// Package standalone is Quire in one process: all five services, and embedded stores unless the settings name servers for them.
+// Package standalone is Quire in one process: all six services, and embedded stores unless the settings name servers for them.
 package standalone
 
 import (
