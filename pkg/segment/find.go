@@ -45,8 +45,8 @@ type Frame struct {
 }
 
 // Find returns the frames that may have messages that a query selects, in order. No such message is in another frame. The
-// index of one segment at a time is in memory. Messages that are missing in the archive, between the query's sequences, are an
-// ErrGap where they would be.
+// index of one segment at a time is in memory. Messages that are missing in the archive, between the query's sequences and before
+// its end, are an ErrGap where they would be.
 func (a *Archive) Find(ctx context.Context, stream string, q Query) iter.Seq2[Frame, error] {
 	return func(yield func(Frame, error) bool) {
 		l, err := a.List(ctx, stream)

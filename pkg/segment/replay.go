@@ -45,6 +45,12 @@ func (a *Archive) Replay(ctx context.Context, stream string, from, to uint64, ha
 	return nil
 }
 
+// ReplaySegment is Replay of one segment, from a message in it to its end.
+func (a *Archive) ReplaySegment(ctx context.Context, s Segment, from uint64, handle func(Message) error) error {
+	r := &replay{next: max(from, s.First), last: s.Last, handle: handle}
+	return r.segment(ctx, a, s)
+}
+
 // replay goes through segments, and through the frames of each.
 type replay struct {
 	next, last uint64 // messages to handle

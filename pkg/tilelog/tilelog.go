@@ -49,6 +49,7 @@ type Log struct {
 
 	pending *errgroup.Group // writes full tiles; nil: none
 	working context.Context // of pending
+	cancel  context.CancelFunc
 }
 
 // edge is the tile of one level that is not full yet.
@@ -167,6 +168,7 @@ func (l *Log) Append(ctx context.Context, entry []byte) error {
 // writeFull starts to write the tile of a level that is full now, and at level 0 its entries, and to delete what it was before.
 func (l *Log) writeFull(ctx context.Context, level int) {
 	if l.pending == nil {
+		ctx, l.cancel = context.WithCancel(ctx)
 		l.pending, l.working = errgroup.WithContext(ctx)
 		l.pending.SetLimit(puts)
 	}
@@ -204,6 +206,7 @@ func (l *Log) writeFull(ctx context.Context, level int) {
 func (l *Log) Sync(ctx context.Context) (tlog.Tree, error) {
 	if l.pending != nil {
 		err := l.pending.Wait()
+		l.cancel()
 		l.pending = nil
 		if err != nil {
 			return tlog.Tree{}, fmt.Errorf("write the log: %w", err)
@@ -226,6 +229,15 @@ func (l *Log) Sync(ctx context.Context) (tlog.Tree, error) {
 		e.partials = append(e.partials, width)
 	}
 	return l.Tree(), nil
+}
+
+// Close ends writes that no Sync has waited for. The log is not used afterwards.
+func (l *Log) Close() {
+	if l.pending != nil {
+		l.cancel()
+		_ = l.pending.Wait() // what they wrote is right, or is written again
+		l.pending = nil
+	}
 }
 
 func (l *Log) put(ctx context.Context, path string, data []byte) error {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,8 +23,9 @@ import (
 // Files of a folder. A file ending in .tmp is what a kill has left of a write; the next write replaces it.
 const (
 	lockFile  = "LOCK"
-	keyFile   = "key"  // the note signer key
-	logFolder = "logs" // one file per log: the last checkpoint with this witness's cosignature
+	keyFile   = "key"   // the note signer key
+	logFolder = "logs"  // one file per log: the last checkpoint with this witness's cosignature
+	knownFile = "known" // the names of these files, a line each, so that a lost one is noticed
 )
 
 // folder is the witness's memory.
@@ -99,7 +101,7 @@ func checkOwn(path string) error {
 		switch e.Name() {
 		case keyFile:
 			return nil
-		case lockFile, logFolder, keyFile + ".tmp", "lost+found":
+		case lockFile, logFolder, knownFile, keyFile + ".tmp", "lost+found":
 		default:
 			other = e.Name()
 		}
@@ -160,9 +162,14 @@ func (f *folder) load(origin string, own note.Verifier) (tlog.Tree, error) {
 	path := f.logPath(origin)
 	signed, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return emptyTree()
-	}
-	if err != nil {
+		known, err := f.knows(path)
+		if err != nil {
+			return tlog.Tree{}, err
+		}
+		if !known {
+			return emptyTree()
+		}
+	} else if err != nil {
 		return tlog.Tree{}, fmt.Errorf("read checkpoint of %s: %w", origin, err)
 	}
 	// The cosignature covers each byte of the checkpoint, so it is the file's checksum too.
@@ -185,7 +192,10 @@ func (f *folder) load(origin string, own note.Verifier) (tlog.Tree, error) {
 // save replaces the checkpoint of a log. Once it returns nil, a crash can't bring the earlier one back.
 func (f *folder) save(origin string, signed []byte) error {
 	path := f.logPath(origin)
-	err := writeFile(path+".tmp", signed)
+	err := f.know(path)
+	if err == nil {
+		err = writeFile(path+".tmp", signed)
+	}
 	if err == nil {
 		err = os.Rename(path+".tmp", path)
 	}
@@ -196,6 +206,30 @@ func (f *folder) save(origin string, signed []byte) error {
 		return fmt.Errorf("save checkpoint of %s: %w", origin, err)
 	}
 	return nil
+}
+
+// knows reports whether the file of a log was written before.
+func (f *folder) knows(path string) (bool, error) {
+	data, err := os.ReadFile(filepath.Join(f.path, knownFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, fmt.Errorf("read which logs the witness knows: %w", err)
+	}
+	// A kill may have cut the last line off. Then its file was not written.
+	return slices.Contains(strings.SplitAfter(string(data), "\n"), filepath.Base(path)+"\n"), nil
+}
+
+// know records that the file of a log is written from now on.
+func (f *folder) know(path string) error {
+	known, err := f.knows(path)
+	if known || err != nil {
+		return err
+	}
+	file, err := os.OpenFile(filepath.Join(f.path, knownFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString("\n" + filepath.Base(path) + "\n") // after what a kill has cut off
+	return errors.Join(err, file.Sync(), file.Close(), syncFolder(f.path))
 }
 
 func emptyTree() (tlog.Tree, error) {

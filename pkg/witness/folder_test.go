@@ -252,3 +252,30 @@ func TestAKeyThatOthersMayReadIsRefused(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestALostCheckpointIsNoticed: with it, the witness would forget what it has cosigned.
+func TestALostCheckpointIsNoticed(t *testing.T) {
+	f, err := openFolder(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.close() }()
+	k, _, err := f.key("witness.example/w")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := f.save("a.example/log", []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Remove(f.logPath("a.example/log")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.load("a.example/log", k.signer.Verifier()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a lost checkpoint: %v", err)
+	}
+	if tree, err := f.load("b.example/log", k.signer.Verifier()); err != nil || tree.N != 0 {
+		t.Errorf("a log that was never cosigned: %v, %v", tree, err)
+	}
+}

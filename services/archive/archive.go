@@ -65,6 +65,7 @@ type Deps struct {
 	NC      *nats.Conn
 	Shared  inprocess.Shared // with services of the same process
 	Blobs   blob.Store
+	Folder  string             // for a temporary file of up to 64 MB; empty: the system's
 	Clock   func() time.Time   // nil: time.Now
 	Logger  *slog.Logger       // nil: silent
 	Metrics *telemetry.Metrics // may be nil
@@ -130,7 +131,7 @@ func (s *Service) Run(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if s.key, err = deriveKey(s.cfg.Secret, Origin(s.cfg.Installation())); err != nil {
+	if s.key, err = deriveKey(s.cfg.Secret, s.cfg.Installation()); err != nil {
 		return err
 	}
 	for {
@@ -148,42 +149,72 @@ func (s *Service) report(ctx context.Context, err error) {
 	switch {
 	case ctx.Err() != nil:
 		return
-	case errors.Is(err, errOvertaken):
-		s.keeper, s.failed = nil, nil
-		return
 	case err != nil && (s.failed == nil || s.failed.Error() != err.Error()):
-		s.deps.Logger.Error("the log of the journals does not grow", "error", err)
+		s.deps.Logger.Error("the archive is behind the journals", "error", err)
 	case err == nil && s.failed != nil:
-		s.deps.Logger.Info("the log of the journals grows again", "size", s.keeper.log.Tree().N)
-	}
-	if err != nil {
-		s.metrics.failures.Inc()
-		s.keeper, s.filer = nil, nil // another instance may have gone on
+		s.deps.Logger.Info("the archive has the journals again", "size", s.keeper.log.Tree().N)
 	}
 	s.failed = err
 }
 
-// round adds what the journals have got since the last one, signs the result, and archives what is due.
+// round adds what the journals have to the log, signs it, and archives what is due.
 func (s *Service) round(ctx context.Context) error {
+	if err := s.keep(ctx); err != nil {
+		s.metrics.failures.Inc()
+		if s.keeper != nil { // another instance may have gone on
+			s.keeper.log.Close()
+			s.keeper = nil
+		}
+		return fmt.Errorf("keep the log: %w", err)
+	}
+	if err := s.file(ctx); err != nil {
+		s.metrics.unarchived.Inc()
+		s.filer = nil
+		return fmt.Errorf("copy the journals into segments: %w", err)
+	}
+	return nil
+}
+
+// keep brings the log up to the ends that the journals have now, and publishes it.
+func (s *Service) keep(ctx context.Context) error {
 	if s.keeper == nil {
 		k, err := s.open(ctx)
 		if err != nil {
 			return err
 		}
 		s.keeper = k
-	}
-	for {
-		added, err := s.keeper.advance(ctx)
-		if err != nil {
+		err = k.grow(ctx)
+		if !errors.Is(err, errOvertaken) {
 			return err
 		}
-		if !added {
-			break
-		}
+		return fmt.Errorf("%s is older than the cuts that others have made: %w", stateKey, err)
 	}
-	if err := s.keeper.publish(ctx); err != nil {
+	err := s.keeper.grow(ctx)
+	if errors.Is(err, errOvertaken) {
+		s.keeper.log.Close()
+		s.keeper = nil
+		return s.keep(ctx)
+	}
+	return err
+}
+
+// grow brings the log up to the ends that the journals have now, and publishes it.
+func (k *keeper) grow(ctx context.Context) error {
+	if err := k.advanceTo(ctx, nil); err != nil { // a loss that is accepted is one of them
 		return err
 	}
+	ends, err := k.ends(ctx)
+	if err != nil {
+		return err
+	}
+	if err := k.advanceTo(ctx, ends); err != nil {
+		return err
+	}
+	return k.publish(ctx)
+}
+
+// file archives what is due of what the log has. Between two segments the log goes on.
+func (s *Service) file(ctx context.Context) error {
 	if s.filer == nil {
 		f, err := s.openFiler(ctx)
 		if err != nil {
@@ -191,5 +222,13 @@ func (s *Service) round(ctx context.Context) error {
 		}
 		s.filer = f
 	}
-	return s.filer.file(ctx, s.keeper.positions)
+	for {
+		written, err := s.filer.file(ctx, s.keeper.positions)
+		if err != nil || !written {
+			return err
+		}
+		if err := s.keep(ctx); err != nil {
+			return err
+		}
+	}
 }

@@ -3,6 +3,7 @@ package archive
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -75,7 +76,7 @@ func (s *stack) service(blobs blob.Store) *Service {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	if service.key, err = deriveKey(s.secret, Origin("test")); err != nil {
+	if service.key, err = deriveKey(s.secret, "test"); err != nil {
 		s.t.Fatal(err)
 	}
 	return service
@@ -129,7 +130,7 @@ func (s *stack) must(service *Service) tlog.Tree {
 // checkpoint is the one that everybody sees.
 func (s *stack) checkpoint() tlog.Tree {
 	s.t.Helper()
-	key, err := deriveKey(s.secret, Origin("test"))
+	key, err := deriveKey(s.secret, "test")
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -289,7 +290,7 @@ func TestTheLogHasEachMessageOnce(t *testing.T) {
 		t.Errorf("nothing new, and the log has %d entries, had %d", again.N, last.N)
 	}
 	key, err := read(t.Context(), s.blobs.Store, proof.LogKey, 1000)
-	if err != nil || !strings.HasPrefix(string(key), "quire/test+") || strings.TrimSpace(string(key)) != service.key.public {
+	if err != nil || !strings.HasPrefix(string(key), "quire/test/") || strings.TrimSpace(string(key)) != service.key.public {
 		t.Errorf("published key %q, %v", key, err)
 	}
 }
@@ -362,14 +363,32 @@ func TestAnOvertakenInstanceChangesNothing(t *testing.T) {
 		s.must(awake)
 	}
 	before := s.checkpoint()
-	if err := s.round(slept); !errors.Is(err, errOvertaken) {
-		t.Errorf("it goes on: %v", err)
+	s.publish(2)
+	after := s.must(slept) // it opens the log again, and goes on from where the others are
+	s.consistent(before, after)
+	s.check(after)
+	s.check(s.must(awake))
+}
+
+// TestAStrayCutIsNotAdded: an instance that was overtaken left the cut that it created when it ended.
+func TestAStrayCutIsNotAdded(t *testing.T) {
+	s := newStack(t)
+	one, two := s.service(s.blobs), s.service(s.blobs)
+	one.keepCuts, two.keepCuts = 2, 2
+	s.publish(0)
+	s.must(one)
+	s.must(two)
+	for range 6 {
+		s.publish(1)
+		s.must(one)
 	}
-	if after := s.checkpoint(); after != before {
-		t.Errorf("it changed the checkpoint from %v to %v", before, after)
+	stray := []byte(`{"number":2,"positions":[{"partition":0,"sequence":1},{"partition":1,"sequence":3}]}`)
+	if err := s.blobs.Create(t.Context(), cutKey(2), stray); err != nil {
+		t.Fatal(err)
 	}
 	s.publish(2)
-	s.check(s.must(slept)) // opened again, it goes on from where the others are
+	s.check(s.must(two))
+	s.check(s.must(s.service(s.blobs)))
 }
 
 func TestAJournalOfABackupIsNoticed(t *testing.T) {
@@ -397,18 +416,12 @@ func TestAJournalOfABackupIsNoticed(t *testing.T) {
 func TestABackupIsAccepted(t *testing.T) {
 	s, random := newStack(t), seeded(t)
 	folder := t.TempDir()
-	s.server.Stop()
-	s.journal(journaltest.Start(t, journaltest.WithFolder(folder)))
+	s.inFolder(folder)
 	s.publishAll(random, 60)
 	s.publish(0)
 	last := s.must(s.service(s.blobs))
 	for range 2 {
-		s.server.Stop()
-		copied := t.TempDir()
-		if err := os.CopyFS(copied, os.DirFS(folder)); err != nil {
-			t.Fatal(err)
-		}
-		s.journal(journaltest.Start(t, journaltest.WithFolder(folder)))
+		copied := s.copyJournals(folder)
 		kept := s.ends()
 		s.publish(1)
 		s.publishAll(random, 900)
@@ -421,9 +434,8 @@ func TestABackupIsAccepted(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.blobs.armed = false
-		s.server.Stop()
 		folder = copied
-		s.journal(journaltest.Start(t, journaltest.WithFolder(folder)))
+		s.inFolder(folder)
 		s.publishAll(random, 50)
 
 		service := s.service(s.blobs)
@@ -454,6 +466,142 @@ func TestABackupIsAccepted(t *testing.T) {
 			t.Errorf("found again: %v, %v", found, err)
 		}
 	}
+}
+
+// inFolder restarts the journals in a folder.
+func (s *stack) inFolder(folder string) {
+	s.t.Helper()
+	s.server.Stop()
+	s.journal(journaltest.Start(s.t, journaltest.WithFolder(folder)))
+}
+
+// copyJournals copies the folder of the journals, as a backup does.
+func (s *stack) copyJournals(folder string) (copied string) {
+	s.t.Helper()
+	s.server.Stop()
+	copied = s.t.TempDir()
+	if err := os.CopyFS(copied, os.DirFS(folder)); err != nil {
+		s.t.Fatal(err)
+	}
+	s.inFolder(folder)
+	return copied
+}
+
+// accept accepts what is lost, and returns it.
+func (s *stack) accept() []Rewound {
+	s.t.Helper()
+	service := s.service(s.blobs)
+	found, err := FindRewound(s.t.Context(), service.cfg, service.deps)
+	if err == nil {
+		err = AcceptRewound(s.t.Context(), service.cfg, service.deps, found)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return found
+}
+
+// TestAnOlderBackupIsAcceptedToo: before the archive starts, the journals are restored once more.
+func TestAnOlderBackupIsAcceptedToo(t *testing.T) {
+	s, folder := newStack(t), t.TempDir()
+	s.inFolder(folder)
+	s.publish(0)
+	s.must(s.service(s.blobs))
+	first := s.copyJournals(folder)
+	s.publish(0)
+	s.publish(0)
+	s.must(s.service(s.blobs))
+	second := s.copyJournals(folder)
+	s.publish(0)
+	logged := s.must(s.service(s.blobs))
+	s.inFolder(second)
+	if found := s.accept(); len(found) != 1 || found[0].Kept != 3 {
+		t.Errorf("found %v, want messages up to 3", found)
+	}
+	service := s.service(s.blobs)
+	if _, err := FindRewound(t.Context(), service.cfg, service.deps); err == nil {
+		t.Error("a loss is found that is accepted")
+	}
+	s.inFolder(first)
+	s.publish(0)
+	s.publish(0)
+	s.publish(0) // as many as before, and others
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, ErrRewound) {
+		t.Errorf("a loss is recorded of another journal: %v", err)
+	}
+	if found := s.accept(); len(found) != 1 || found[0].Kept != 1 || len(found[0].Segments) != 1 {
+		t.Errorf("found %v, want messages up to 1, and the segment after it", found)
+	}
+	tree := s.must(s.service(s.blobs))
+	s.consistent(logged, tree)
+	s.check(tree)
+}
+
+// TestACutOfLostMessagesIsReplaced: nothing of the log is lost, and the next cut can't be added.
+func TestACutOfLostMessagesIsReplaced(t *testing.T) {
+	s, folder := newStack(t), t.TempDir()
+	s.inFolder(folder)
+	s.publish(0)
+	logged := s.must(s.service(s.blobs))
+	copied := s.copyJournals(folder)
+	s.publish(0)
+	s.blobs.armed, s.blobs.left = true, 1
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, errCut) {
+		t.Fatal(err)
+	}
+	s.blobs.armed = false
+	s.inFolder(copied)
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, journal.ErrTruncated) {
+		t.Errorf("got %v", err)
+	}
+	if found := s.accept(); len(found) != 1 || found[0].Planned != 2 || found[0].Kept != 1 {
+		t.Errorf("found %v, want a cut up to 2", found)
+	}
+	s.publish(1)
+	tree := s.must(s.service(s.blobs))
+	s.consistent(logged, tree)
+	s.check(tree)
+}
+
+// TestANewLogSetsSegmentsOfLostMessagesAside: the old log was moved away, and the segments stay.
+func TestANewLogSetsSegmentsOfLostMessagesAside(t *testing.T) {
+	s := newStack(t)
+	s.publish(0)
+	s.must(s.service(s.blobs))
+	s.publish(0)
+	s.must(s.service(s.blobs))
+	for _, prefix := range []string{proof.LogPrefix, private} {
+		err := s.blobs.Sweep(t.Context(), prefix, time.Now().Add(time.Hour), func(info blob.Info) error {
+			return s.blobs.Store.Delete(t.Context(), info.Key)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.inFolder(t.TempDir())
+	s.publish(0)
+	if err := s.round(s.service(s.blobs)); !errors.Is(err, ErrRewound) {
+		t.Errorf("segments of another journal are continued: %v", err)
+	}
+	if found := s.accept(); len(found) != 1 || len(found[0].Segments) != 2 {
+		t.Errorf("found %v, want two segments", found)
+	}
+	s.check(s.must(s.service(s.blobs)))
+}
+
+// TestARoundEndsUnderTraffic: a message comes with each cut.
+func TestARoundEndsUnderTraffic(t *testing.T) {
+	s := newStack(t)
+	s.publish(0)
+	busy := &notifying{Store: s.blobs, key: stateKey, done: func() { s.publish(0) }}
+	for range 3 {
+		service := s.service(busy)
+		service.deps.Clock = time.Now // no message is old enough for a segment
+		if err := s.round(service); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.check(s.must(s.service(s.blobs)))
 }
 
 // ends are the last sequences of the journals.
@@ -670,7 +818,7 @@ func TestSegmentsFindAccountsAndRequests(t *testing.T) {
 
 func TestTheLogIsWitnessed(t *testing.T) {
 	s := newStack(t)
-	key, err := deriveKey(testSecret, Origin("test"))
+	key, err := deriveKey(testSecret, "test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -714,6 +862,57 @@ func TestTheLogIsWitnessed(t *testing.T) {
 	if n := signatures(); n != 1 {
 		t.Errorf("%d signatures without a witness", n)
 	}
+	web = httptest.NewServer(server) // it is back, and is asked again although nothing is new
+	t.Cleanup(web.Close)
+	signed := s.must(witnessed(s.service(s.blobs)))
+	if n := signatures(); n != 2 {
+		t.Errorf("%d signatures with a witness that is back", n)
+	}
+	s.must(s.service(s.blobs)) // without a witness
+	if n := signatures(); n != 2 {
+		t.Errorf("%d signatures: one got lost", n)
+	}
+	// An earlier state of everything is restored: the witness knows a longer log, which is not signed twice.
+	s.publish(1)
+	s.must(witnessed(s.service(s.blobs)))
+	early, err := tilelog.Sign(signed, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := json.Marshal(state{Cut: 4, Size: signed.N, Root: signed.Hash, Positions: positionsOf(t, s, signed)})
+	if err := errors.Join(err, write(t.Context(), s.blobs.Store, proof.LogCheckpoint, early), write(t.Context(), s.blobs.Store, stateKey, root), s.blobs.Store.Delete(t.Context(), cutKey(5))); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		s.publish(0)
+		if err := s.round(witnessed(s.service(s.blobs))); !errors.Is(err, ErrForked) {
+			t.Errorf("another history than the witness's: %v", err)
+		}
+	}
+	if got := s.checkpoint(); got != signed {
+		t.Errorf("the checkpoint has %d entries, want %d", got.N, signed.N)
+	}
+}
+
+// positionsOf are the positions of a log.
+func positionsOf(t *testing.T, s *stack, tree tlog.Tree) []position {
+	t.Helper()
+	positions := make([]position, partitions)
+	for p := range positions {
+		positions[p].Partition = p
+	}
+	err := tilelog.NewReader(s.blobs.Store, proof.LogPrefix).Entries(t.Context(), 0, tree.N, tree.N, func(_ int64, entry []byte) error {
+		decoded, err := proof.Decode(entry)
+		if m, ok := decoded.(proof.Message); ok {
+			hash := tlog.RecordHash(entry)
+			positions[m.Partition] = position{Partition: m.Partition, Sequence: m.Sequence, Entry: &hash}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return positions
 }
 
 // clientOf is a client of a witness.

@@ -27,26 +27,12 @@ type filed struct {
 	last   uint64 // last message
 	chain  segment.Hash
 	oldest time.Time // of the first message after it; zero: not known
-	tries  uint64    // no full segment came of the messages before this one
+	tries  uint64    // the messages below this sequence did not fill a segment
 }
 
 // openFiler finds the end of each partition's segments, and compares it with the journal.
 func (s *Service) openFiler(ctx context.Context) (*filer, error) {
-	f := &filer{Service: s}
-	kinds := map[string]byte{}
-	for p := range s.cfg.PartitionCount {
-		for subject, kind := range event.Kinds(p) {
-			kinds[subject] = kind
-		}
-	}
-	var err error
-	f.archive, err = segment.New(s.deps.Blobs, segment.Options{
-		Installation: s.cfg.Installation(),
-		Chain: func(before segment.Hash, m segment.Message) segment.Hash {
-			return event.Link(before, event.Digest(m.Sequence, m.TimeNanos, kinds[m.Subject], m.Subject, m.Data))
-		},
-		Mentions: func(m segment.Message, found *segment.Mentions) { mention(kinds[m.Subject], m.Data, found) },
-	})
+	f, err := s.newFiler()
 	if err != nil {
 		return nil, err
 	}
@@ -60,6 +46,23 @@ func (s *Service) openFiler(ctx context.Context) (*filer, error) {
 	return f, nil
 }
 
+func (s *Service) newFiler() (*filer, error) {
+	kinds := map[string]byte{}
+	for p := range s.cfg.PartitionCount {
+		for subject, kind := range event.Kinds(p) {
+			kinds[subject] = kind
+		}
+	}
+	archive, err := segment.New(s.deps.Blobs, segment.Options{
+		Installation: s.cfg.Installation(), Folder: s.deps.Folder,
+		Chain: func(before segment.Hash, m segment.Message) segment.Hash {
+			return event.Link(before, event.Digest(m.Sequence, m.TimeNanos, kinds[m.Subject], m.Subject, m.Data))
+		},
+		Mentions: func(m segment.Message, found *segment.Mentions) { mention(kinds[m.Subject], m.Data, found) },
+	})
+	return &filer{Service: s, archive: archive}, err
+}
+
 func (f *filer) find(ctx context.Context, partition int) (filed, error) {
 	of := filed{name: event.Billing.Stream(partition)}
 	listing, err := f.archive.List(ctx, of.name)
@@ -69,33 +72,34 @@ func (f *filer) find(ctx context.Context, partition int) (filed, error) {
 	if len(listing.Gaps) > 0 {
 		return of, &segment.GapError{Stream: of.name, First: listing.Gaps[0].First, Last: listing.Gaps[0].Last}
 	}
-	summary, err := f.archive.Describe(ctx, listing.Segments[len(listing.Segments)-1])
+	last := listing.Segments[len(listing.Segments)-1]
+	summary, err := f.archive.Describe(ctx, last)
 	if err != nil {
 		return of, err
 	}
 	of.last, of.chain = summary.Last, summary.LastChain
-	return of, f.compare(ctx, partition, of)
+	return of, f.compare(ctx, partition, last)
 }
 
-// compare compares the last message of the segments with the journal's.
-func (f *filer) compare(ctx context.Context, partition int, of filed) error {
-	m, err := f.journals[partition].Get(ctx, of.last)
+// compare compares the last message of a segment with the journal's.
+func (f *filer) compare(ctx context.Context, partition int, of segment.Segment) error {
+	m, err := f.journals[partition].Get(ctx, of.Last)
 	if errors.Is(err, journal.ErrNoMessage) {
-		return fmt.Errorf("%s: %w: it lacks message %d, which is archived", of.name, ErrRewound, of.last)
+		return fmt.Errorf("%s: %w: it lacks message %d, which is archived", of.Stream, ErrRewound, of.Last)
 	}
 	if err != nil {
 		return err
 	}
-	return f.archive.Replay(ctx, of.name, of.last, of.last, func(archived segment.Message) error {
+	return f.archive.ReplaySegment(ctx, of, of.Last, func(archived segment.Message) error {
 		if archived.TimeNanos != m.Time.UnixNano() || archived.Subject != m.Subject || string(archived.Data) != string(m.Data) {
-			return fmt.Errorf("%s: %w: message %d is archived as another one", of.name, ErrRewound, of.last)
+			return fmt.Errorf("%s: %w: message %d is archived as another one", of.Stream, ErrRewound, of.Last)
 		}
 		return nil
 	})
 }
 
-// file writes segments of what the log has, where there is enough or it has waited long enough.
-func (f *filer) file(ctx context.Context, logged []position) error {
+// file writes a segment of what the log has, if some partition has enough or has waited long enough.
+func (f *filer) file(ctx context.Context, logged []position) (written bool, err error) {
 	for _, at := range logged {
 		of := &f.streams[at.Partition]
 		if at.Sequence <= of.last {
@@ -103,21 +107,18 @@ func (f *filer) file(ctx context.Context, logged []position) error {
 		}
 		late, err := f.isLate(ctx, of, at.Partition)
 		if err != nil {
-			return err
+			return false, err
 		}
 		size := (at.Sequence - of.last) * at.Bytes / at.Sequence
 		if !late && (size < segmentBytes || at.Sequence < of.tries) {
 			continue
 		}
-		before := of.last
-		if err := f.write(ctx, of, at, late); err != nil {
-			return fmt.Errorf("archive %s: %w", of.name, err)
+		if written, err = f.write(ctx, of, at, late); written || err != nil {
+			return written, err
 		}
-		if of.last == before {
-			of.tries = at.Sequence + (at.Sequence-of.last)/2
-		}
+		of.tries = at.Sequence + (at.Sequence-of.last)/2
 	}
-	return nil
+	return false, nil
 }
 
 // isLate reports whether the oldest message that no segment has must be in one now.
@@ -132,40 +133,27 @@ func (f *filer) isLate(ctx context.Context, of *filed, partition int) (bool, err
 	return f.deps.Clock().Sub(of.oldest) >= f.cfg.SegmentAge, nil
 }
 
-// write writes full segments up to a position, and the rest as one that is not full.
-func (f *filer) write(ctx context.Context, of *filed, to position, rest bool) error {
+// write writes one segment of the messages up to a position: a full one, or what there is if partial allows that.
+func (f *filer) write(ctx context.Context, of *filed, to position, partial bool) (written bool, err error) {
 	w, err := f.archive.Create(of.name, to.Partition, of.chain)
 	if err != nil {
-		return err
+		return false, err
 	}
-	defer func() { _ = w.Close() }() // which frees a temporary file
-	put := func() error {
-		written, err := w.Put(ctx)
-		if err != nil {
-			return err
-		}
-		of.last, of.chain, of.oldest = written.Last, w.Chain(), time.Time{}
-		f.metrics.segments.Add(float64(written.Size))
-		return w.Close()
-	}
+	defer func() { err = errors.Join(err, w.Close()) }()
 	err = f.journals[to.Partition].Replay(ctx, of.last, to.Sequence, func(m journal.Message) error {
-		copied := segment.Message{Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Data: m.Data}
-		err := w.Add(copied)
-		if !errors.Is(err, segment.ErrFull) {
-			return err
-		}
-		if err := put(); err != nil {
-			return err
-		}
-		if w, err = f.archive.Create(of.name, to.Partition, of.chain); err != nil {
-			return err
-		}
-		return w.Add(copied)
+		return w.Add(segment.Message{Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Data: m.Data})
 	}, nil)
-	if err != nil || !rest {
-		return err
+	if full := errors.Is(err, segment.ErrFull); err != nil && !full || err == nil && !partial {
+		return false, err
 	}
-	return put()
+	chain := w.Chain()
+	one, err := w.Put(ctx)
+	if err != nil {
+		return false, err
+	}
+	of.last, of.chain, of.oldest = one.Last, chain, time.Time{}
+	f.metrics.segments.Add(float64(one.Size))
+	return true, nil
 }
 
 // Kinds of messages that are no usage.

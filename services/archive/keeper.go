@@ -1,11 +1,14 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
+	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"quire.dev/pkg/blob"
@@ -41,7 +44,7 @@ type keeper struct {
 
 // open opens the log as it was left.
 func (s *Service) open(ctx context.Context) (*keeper, error) {
-	signed, err := s.readCheckpoint(ctx)
+	_, signed, err := s.readCheckpoint(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -76,46 +79,82 @@ func (s *Service) openState(ctx context.Context) (*keeper, error) {
 	return k, err
 }
 
-// readCheckpoint returns the tree that is signed, without entries if none is.
-func (s *Service) readCheckpoint(ctx context.Context) (tree tlog.Tree, err error) {
-	data, err := read(ctx, s.deps.Blobs, proof.LogCheckpoint, tilelog.MaxCheckpoint)
+// readCheckpoint returns the published checkpoint, and its tree; nil without one.
+func (s *Service) readCheckpoint(ctx context.Context) (data []byte, tree tlog.Tree, err error) {
+	data, err = read(ctx, s.deps.Blobs, proof.LogCheckpoint, tilelog.MaxCheckpoint)
 	if data == nil || err != nil {
-		return tree, err
+		return nil, tree, err
 	}
 	if tree, err = tilelog.Parse(data, s.key.verifier); err != nil {
-		return tree, fmt.Errorf("%s: %w", proof.LogCheckpoint, err)
+		return nil, tree, fmt.Errorf("%s: %w", proof.LogCheckpoint, err)
 	}
-	return tree, nil
+	return data, tree, nil
 }
 
-// advance adds the next cut, which it creates unless there is one, and returns false if the journals have nothing new.
-func (k *keeper) advance(ctx context.Context) (bool, error) {
+// ends returns the present ends of the journals, by partition.
+func (k *keeper) ends(ctx context.Context) (ends []uint64, err error) {
+	for p, at := range k.positions {
+		state, err := k.journals[p].StateFrom(ctx, at.Sequence)
+		if err != nil {
+			return nil, fmt.Errorf("read the end of the journal of partition %d: %w", p, err)
+		}
+		if state.Last < at.Sequence {
+			return nil, fmt.Errorf("partition %d: %w: it ends at %d, and the log has %d", p, ErrRewound, state.Last, at.Sequence)
+		}
+		ends = append(ends, state.Last)
+	}
+	return ends, nil
+}
+
+// advanceTo adds the cuts that there are, and others until the log has the journals up to these ends.
+func (k *keeper) advanceTo(ctx context.Context, ends []uint64) error {
+	for {
+		if added, err := k.advance(ctx, ends); err != nil || !added {
+			return err
+		}
+	}
+}
+
+// advance adds the next cut, which it creates unless there is one, and returns false if there is none to create.
+func (k *keeper) advance(ctx context.Context, ends []uint64) (bool, error) {
 	next := &cut{}
 	found, err := readRecord(ctx, k.deps.Blobs, cutKey(k.cut+1), next)
 	if err != nil {
 		return false, err
 	}
+	if !found && ends == nil {
+		return false, nil
+	}
 	if !found {
-		if next, err = k.create(ctx); err != nil || next == nil {
+		if next, err = k.create(ctx, ends); err != nil || next == nil {
 			return false, err
 		}
+	}
+	if err := k.confirm(ctx, k.cut); err != nil {
+		return false, err
 	}
 	return true, k.add(ctx, next)
 }
 
-// create creates the next cut, or returns nil if the journals have nothing new.
-func (k *keeper) create(ctx context.Context) (*cut, error) {
+// confirm returns errOvertaken if a cut was deleted, since others have gone on. Then its successor is no cut of the log, whoever has
+// created it.
+func (k *keeper) confirm(ctx context.Context, number int64) error {
+	if number == 0 {
+		return nil
+	}
+	found, err := read(ctx, k.deps.Blobs, cutKey(number), maxRecord)
+	if err == nil && found == nil {
+		err = errOvertaken
+	}
+	return err
+}
+
+// create creates the next cut, or returns nil if the log has the journals up to these ends.
+func (k *keeper) create(ctx context.Context, ends []uint64) (*cut, error) {
 	next := &cut{Number: k.cut + 1, Time: k.deps.Clock().UTC()}
 	left := k.cfg.CutMessages
 	for p, at := range k.positions {
-		end, err := k.journals[p].LastSequence(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("read the end of the journal of partition %d: %w", p, err)
-		}
-		if end < at.Sequence {
-			return nil, fmt.Errorf("partition %d: %w: it ends at %d, and the log has %d", p, ErrRewound, end, at.Sequence)
-		}
-		if more := min(end-at.Sequence, left); more > 0 {
+		if more := min(max(ends[p], at.Sequence)-at.Sequence, left); more > 0 {
 			left -= more
 			next.Positions = append(next.Positions, position{Partition: p, Sequence: at.Sequence + more})
 		}
@@ -141,14 +180,13 @@ func (k *keeper) agree(ctx context.Context, next *cut) (*cut, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", key, err)
 	}
-	if next.Number == 1 {
-		return next, nil
+	if err := k.confirm(ctx, next.Number-1); err != nil {
+		if errors.Is(err, errOvertaken) {
+			err = errors.Join(err, k.deps.Blobs.Delete(ctx, key)) // where it stays, nobody adds it
+		}
+		return nil, err
 	}
-	before, err := read(ctx, k.deps.Blobs, cutKey(next.Number-1), maxRecord)
-	if err == nil && before == nil { // others have gone on and deleted both
-		err = errors.Join(errOvertaken, k.deps.Blobs.Delete(ctx, key))
-	}
-	return next, err
+	return next, nil
 }
 
 // add adds a cut to the log.
@@ -169,6 +207,9 @@ func (k *keeper) add(ctx context.Context, next *cut) error {
 	tree, err := k.log.Sync(ctx)
 	if err != nil {
 		return err
+	}
+	if err := k.confirm(ctx, next.Number); err != nil {
+		return err // the state would be set back
 	}
 	k.cut = next.Number
 	data, err := json.Marshal(state{Cut: k.cut, Size: tree.N, Root: tree.Hash, Positions: k.positions})
@@ -238,48 +279,63 @@ func (k *keeper) rewind(ctx context.Context, to position) error {
 		if err != nil {
 			return fmt.Errorf("partition %d: %w", to.Partition, err)
 		}
-		hash := leaf(to.Partition, m)
-		to.Entry = &hash
+		if to.Entry == nil || leaf(to.Partition, m) != *to.Entry {
+			return fmt.Errorf("partition %d: %w: message %d is another one", to.Partition, ErrRewound, to.Sequence)
+		}
 	}
 	to.Bytes = k.positions[to.Partition].Bytes
 	k.positions[to.Partition] = to
 	return k.log.Append(ctx, proof.Rewind{Partition: to.Partition, Sequence: to.Sequence}.Encode())
 }
 
-// publish signs the log as it is, unless its checkpoint says so already.
+// publish signs the log as it is, and has the witnesses sign it that have not.
 func (k *keeper) publish(ctx context.Context) error {
 	tree := k.log.Tree()
-	if tree == k.checkpoint {
-		k.metrics.checkpoint.Set(float64(k.deps.Clock().Unix()))
-		return nil
-	}
-	published, err := k.readCheckpoint(ctx)
-	switch {
-	case err != nil:
-		return err
-	case published.N > max(tree.N, k.checkpoint.N):
-		return errOvertaken
-	}
-	k.checkpoint = published
-	if err := k.continues(ctx, tree); err != nil {
-		return err
-	}
-	checkpoint, err := tilelog.Sign(tree, k.key)
+	shown, published, err := k.readCheckpoint(ctx)
 	if err != nil {
 		return err
 	}
-	checkpoint = k.cosign(ctx, tree, checkpoint)
-	if k.checkpoint.N == 0 {
+	if published.N > max(tree.N, k.checkpoint.N) {
+		return errOvertaken
+	}
+	k.checkpoint = published
+	checkpoint := shown
+	if published != tree {
+		if err := k.continues(ctx, tree); err != nil {
+			return err
+		}
+		if checkpoint, err = tilelog.Sign(tree, k.key); err != nil {
+			return err
+		}
+	}
+	if checkpoint, err = k.cosign(ctx, tree, checkpoint); err != nil {
+		return err
+	}
+	if published.N == 0 {
 		if err := k.publishKey(ctx); err != nil {
 			return err
 		}
 	}
-	if err := write(ctx, k.deps.Blobs, proof.LogCheckpoint, checkpoint); err != nil {
-		return err
+	if !bytes.Equal(checkpoint, shown) {
+		if err := k.replace(ctx, tree, checkpoint); err != nil {
+			return err
+		}
 	}
 	k.checkpoint = tree
 	k.metrics.checkpoint.Set(float64(k.deps.Clock().Unix()))
 	return nil
+}
+
+// replace writes a checkpoint, unless another instance has written a later one while witnesses were asked.
+func (k *keeper) replace(ctx context.Context, tree tlog.Tree, checkpoint []byte) error {
+	_, published, err := k.readCheckpoint(ctx)
+	if err != nil {
+		return err
+	}
+	if published.N > tree.N {
+		return errOvertaken
+	}
+	return write(ctx, k.deps.Blobs, proof.LogCheckpoint, checkpoint)
 }
 
 // continues returns ErrForked unless a tree has everything of the published one.
@@ -306,20 +362,40 @@ func (k *keeper) publishKey(ctx context.Context) error {
 	return write(ctx, k.deps.Blobs, proof.LogKey, []byte(k.key.public+"\n"))
 }
 
-// cosign adds the signatures of the witnesses that answer.
-func (k *keeper) cosign(ctx context.Context, tree tlog.Tree, checkpoint []byte) []byte {
-	signed := checkpoint
-	for _, w := range k.witnesses {
-		line, err := k.ask(ctx, w, tree, checkpoint)
-		if err != nil {
-			k.metrics.unwitnessed.WithLabelValues(w.Name()).Inc()
-			k.deps.Logger.Warn("a witness has not signed the checkpoint", "witness", w.Name(), "size", tree.N, "error", err)
+// cosign adds the signatures of the witnesses that have not signed a checkpoint and answer. It returns ErrForked if one knows a
+// longer log, or another one.
+func (k *keeper) cosign(ctx context.Context, tree tlog.Tree, checkpoint []byte) ([]byte, error) {
+	lines, errs := make([][]byte, len(k.witnesses)), make([]error, len(k.witnesses))
+	var asked sync.WaitGroup
+	for i, w := range k.witnesses {
+		if has(checkpoint, w) {
 			continue
 		}
-		signed = append(signed[:len(signed):len(signed)], line...)
-		k.cosigned[w.Name()] = tree.N
+		asked.Go(func() { lines[i], errs[i] = k.ask(ctx, w, tree, checkpoint) })
 	}
-	return signed
+	asked.Wait()
+	signed := checkpoint
+	for i, w := range k.witnesses {
+		switch conflict := new(witness.ConflictError); {
+		case errors.As(errs[i], &conflict) && conflict.Size > tree.N:
+			return nil, fmt.Errorf("%w: it has %d entries, and the witness %s has signed %d", ErrForked, tree.N, w.Name(), conflict.Size)
+		case errors.Is(errs[i], witness.ErrProof) || errors.Is(errs[i], witness.ErrFork):
+			return nil, fmt.Errorf("%w: %w", ErrForked, errs[i])
+		case errs[i] != nil:
+			k.metrics.unwitnessed.WithLabelValues(w.Name()).Inc()
+			k.deps.Logger.Warn("a witness has not signed the checkpoint", "witness", w.Name(), "size", tree.N, "error", errs[i])
+		case lines[i] != nil:
+			signed = append(signed[:len(signed):len(signed)], lines[i]...)
+			k.cosigned[w.Name()] = tree.N
+		}
+	}
+	return signed, nil
+}
+
+// has reports whether a witness has signed a checkpoint.
+func has(checkpoint []byte, w *witness.Client) bool {
+	_, err := note.Open(checkpoint, note.VerifierList(w.Verifier()))
+	return err == nil
 }
 
 // ask asks a witness, and once more if it knows the log at another size than this instance thought.

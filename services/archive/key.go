@@ -15,9 +15,6 @@ import (
 // MinKeyBytes is the least length of the secret that the log's key is derived from.
 const MinKeyBytes = 32
 
-// Origin is the name of an installation's log.
-func Origin(installation string) string { return "quire/" + installation }
-
 // logKey signs one log.
 type logKey struct {
 	note.Signer
@@ -25,18 +22,21 @@ type logKey struct {
 	public   string // the verifier key as text, for people
 }
 
-// deriveKey returns the Ed25519 key of a log. docs/proof.md specifies it, so that the key outlives this program.
-func deriveKey(secret, origin string) (k logKey, err error) {
+// deriveKey returns the Ed25519 key of an installation's log. docs/proof.md specifies it, so that the key outlives this program. The
+// name of the key, and so of the log, is another one with another secret: witnesses remember logs by it.
+func deriveKey(secret, installation string) (k logKey, err error) {
 	if len(secret) < MinKeyBytes {
 		return k, fmt.Errorf("the secret of the log's key has %d bytes, at least %d are needed", len(secret), MinKeyBytes)
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
-	mac.Write([]byte("quire log key\n" + origin))
+	mac.Write([]byte("quire log key\n" + installation))
 	seed := mac.Sum(nil)
 	public, ok := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
 	if !ok {
 		return k, errors.New("no Ed25519 key")
 	}
+	sum := sha256.Sum256(public)
+	origin := fmt.Sprintf("quire/%s/%x", installation, sum[:4])
 	if k.public, err = note.NewEd25519VerifierKey(origin, public); err != nil {
 		return k, err
 	}

@@ -11,6 +11,7 @@ type metrics struct {
 	size, checkpoint prometheus.Gauge
 	failures         prometheus.Counter
 	segments         prometheus.Counter
+	unarchived       prometheus.Counter
 	unwitnessed      *prometheus.CounterVec
 }
 
@@ -21,8 +22,9 @@ func newMetrics(m *telemetry.Metrics, witnesses []*witness.Client) *metrics {
 			Service: "archive", Name: "checkpoint_timestamp_seconds",
 			Help: "Unix time of the last round after which the log's checkpoint had everything of the billing journals.",
 		}),
-		failures: m.Counter(telemetry.Desc{Service: "archive", Name: "failures_total", Help: "Rounds that did not end in a checkpoint."}),
-		segments: m.Counter(telemetry.Desc{Service: "archive", Name: "segment_bytes_total", Help: "Bytes of segments written to the blob store."}),
+		failures:   m.Counter(telemetry.Desc{Service: "archive", Name: "failures_total", Help: "Rounds that did not end in a checkpoint."}),
+		segments:   m.Counter(telemetry.Desc{Service: "archive", Name: "segment_bytes_total", Help: "Bytes of segments written to the blob store."}),
+		unarchived: m.Counter(telemetry.Desc{Service: "archive", Name: "segment_failures_total", Help: "Rounds in which a journal could not be copied into segments."}),
 		unwitnessed: m.CounterVec(telemetry.Desc{Service: "archive", Name: "unwitnessed_total", Help: "Checkpoints that a witness has not signed."},
 			"witness"),
 	}

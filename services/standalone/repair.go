@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -36,6 +37,8 @@ type RepairOptions struct {
 	Recreate bool
 	// Unviewed opens no read model.
 	Unviewed bool
+	// User is the user of the NATS servers; empty: the service's.
+	User string
 }
 
 // Repair opens the stores of a service, calls use, and closes them. Embedded ones are locked: an error wraps datafolder.ErrInUse
@@ -95,7 +98,7 @@ func (p *process) openStores(ctx context.Context, service event.Domain, o Repair
 	s.Service = service
 	if p.cfg.NATSURL == "" {
 		s.NC, err = p.connect(string(service))
-	} else if s.NC, err = rpc.ConnectNow(ctx, p.cfg.NATSURL, string(service), p.deps.Logger); err == nil {
+	} else if s.NC, err = rpc.ConnectNow(ctx, p.cfg.NATSURL, cmp.Or(o.User, string(service)), p.deps.Logger); err == nil {
 		p.host.OnClose(func() error { s.NC.Close(); return nil })
 	}
 	if err != nil {

@@ -160,7 +160,7 @@ func (p *process) addArchive(blobs blob.Store) error {
 	}
 	cfg := archive.Configure(p.host.Settings)
 	cfg.Installation = p.gate.ID
-	service, err := archive.New(cfg, archive.Deps{NC: nc, Shared: p.shared, Blobs: blobs, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	service, err := archive.New(cfg, archive.Deps{NC: nc, Shared: p.shared, Blobs: blobs, Folder: p.folder.Path, Logger: p.deps.Logger, Metrics: p.host.Metrics})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package account
 
-import "quire.dev/pkg/event"
+import (
+	"math"
+
+	"quire.dev/pkg/event"
+)
 
 // Shown is what can be shown of an account, as docs/journal.md lists it: its usage with keys, caps and grants, and the statements of
 // the previous and the current month that it has. plan is nil unless it had a subscription or has a rule for top-ups. All is nil without
@@ -9,7 +13,7 @@ func (f *Fold) Shown(id event.AccountID) (u *event.UsageAnswer, plan *event.Plan
 	if u = f.UsageAt(id, 0); u == nil {
 		return nil, nil, nil
 	}
-	f.Describe(u, &event.UsageQuery{Keys: true, Grants: maxGrants}, 0)
+	f.Describe(u, &event.UsageQuery{Keys: true, Grants: math.MaxUint32}, 0)
 	if p := f.PlanAt(id, 0); len(f.principals.accounts[uint64(id)].subscriptions) > 0 || p.TopUp != nil {
 		plan = p
 	}

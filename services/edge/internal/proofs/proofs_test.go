@@ -62,7 +62,7 @@ func TestTheLogIsServed(t *testing.T) {
 		"/log/tile/1/000":           {strings.Repeat("x", 256<<10), "public, max-age=31536000, immutable"},
 	} {
 		answer := get(path, "Origin: https://example.com\r\n")
-		if answer.Status != 200 || string(answer.Body) != c.body || answer.Header.Get("Cache-Control") != c.cache || answer.Header.Get("Access-Control-Allow-Origin") != "*" {
+		if answer.Status != 200 || answer.Body != c.body || answer.Header.Get("Cache-Control") != c.cache || answer.Header.Get("Access-Control-Allow-Origin") != "*" {
 			t.Errorf("%s: %d, %.100q, %v", path, answer.Status, answer.Body, answer.Header)
 		}
 		if again := get(path, "If-None-Match: "+answer.Header.Get("ETag")+"\r\n"); again.Status != 304 {

@@ -261,7 +261,7 @@ func (c *command) repairLog() *cobra.Command {
 records which messages are lost, where everybody sees it, and goes on with what the journals have. Archived segments with lost
 messages are moved to archive/aside in the blob store. In a cluster, stop the archive, and use its users of NATS and of the bucket.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return c.onStopped(cmd.Context(), event.Billing, standalone.RepairOptions{Unviewed: true}, func(ctx context.Context, s standalone.Stores) error {
+			return c.onStopped(cmd.Context(), event.Billing, standalone.RepairOptions{Unviewed: true, User: "archive"}, func(ctx context.Context, s standalone.Stores) error {
 				cfg := archive.Config{PartitionCount: s.Partitions, Installation: func() string { return s.Installation }}
 				deps := archive.Deps{NC: s.NC, Shared: s.Shared, Blobs: s.Blobs}
 				list, err := archive.FindRewound(ctx, cfg, deps)
@@ -273,8 +273,7 @@ messages are moved to archive/aside in the blob store. In a cluster, stop the ar
 					return nil
 				}
 				for _, one := range list {
-					fmt.Fprintf(c.stdout, "%s has messages up to %d as the log has them. Lost: %d to %d. Segments to set aside: %d\n",
-						one.Stream, one.Kept, one.Kept+1, one.Logged, len(one.Segments))
+					fmt.Fprintln(c.stdout, one.String())
 				}
 				if !yes {
 					fmt.Fprintln(c.stdout, "Nothing was changed: do it with --yes.")

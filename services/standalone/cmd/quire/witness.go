@@ -22,7 +22,7 @@ func (c *command) witnessCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "witness --data <folder> --log <verifier key>", Short: "Cosign the checkpoints of transparency logs, so that they can't show two histories", Args: cli.None,
 		Long: `Cosigns the checkpoints of transparency logs that continue the one cosigned before, so that a log's operator can't show two
-histories. Run it on a machine of somebody else than the logs' operator. It needs nothing but its folder.
+histories. Run it on a machine that the logs' operator does not control. It needs nothing but its folder.
 
 The first start creates the witness's key in the folder. Everyone who verifies its cosignatures needs the verifier key that
 each start prints. Never start a witness from an old copy of its folder: it has forgotten what it has cosigned since, and

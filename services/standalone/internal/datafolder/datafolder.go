@@ -155,10 +155,10 @@ func (f *Folder) open(made bool, opts Options) error {
 	f.Clean = f.First || exists(filepath.Join(f.Path, cleanFile))
 	f.Suspect = exists(filepath.Join(f.Path, suspectFile))
 	var err error
-	if f.AdminToken, err = f.loadToken(adminFile, opts.AdminToken, "qa_"); err != nil {
+	if f.AdminToken, err = f.loadToken(adminFile, opts.AdminToken, "qa_", "delete it to get a new one"); err != nil {
 		return err
 	}
-	f.CheckpointKey, err = f.loadToken(keyFile, opts.CheckpointKey, "")
+	f.CheckpointKey, err = f.loadToken(keyFile, opts.CheckpointKey, "", "put it back from a backup, since the log can't go on with another one")
 	return err
 }
 
@@ -441,7 +441,7 @@ func (f *Folder) replaceSecret() error {
 // loadAdminToken sets the admin token: from opts, from its file, or else a new one. To get a new token, delete the file and
 // restart.
 // loadToken returns the token that is set, or else the one in a file, which it creates.
-func (f *Folder) loadToken(name, set, prefix string) (string, error) {
+func (f *Folder) loadToken(name, set, prefix, wayOut string) (string, error) {
 	if set != "" {
 		return set, nil
 	}
@@ -451,7 +451,7 @@ func (f *Folder) loadToken(name, set, prefix string) (string, error) {
 		if kept := strings.TrimSpace(string(data)); kept != "" {
 			return kept, nil
 		}
-		return "", f.damageError("its file %s is empty: delete it to get a new one", name)
+		return "", f.damageError("its file %s is empty: %s", name, wayOut)
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", f.damageError("its file %s can't be read: %v", name, err)
