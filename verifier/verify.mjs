@@ -3875,6 +3875,7 @@ function standing(s, a, m) {
         suspensionReason: "",
         keys: [],
         webhooks: [],
+        cap: void 0,
         topUp: void 0
       });
       s.topUps.delete(a);

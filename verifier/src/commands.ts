@@ -141,7 +141,7 @@ function standing(s: State, a: Account, m: Action): Result {
     case kinds.eraseAccount:
       if (a.deletes === 0 || s.time < a.deletes) return status.invalid;
       Object.assign(a, {
-        erased: s.time, deletes: 0, suspended: 0, suspensionReason: "", keys: [], webhooks: [], topUp: undefined,
+        erased: s.time, deletes: 0, suspended: 0, suspensionReason: "", keys: [], webhooks: [], cap: undefined, topUp: undefined,
       });
       s.topUps.delete(a);
       watchKeys(s, a);

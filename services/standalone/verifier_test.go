@@ -1,0 +1,415 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/plan"
+)
+
+var verifierSeed = flag.Uint64("verifier.seed", 0, "what TestTheVerifierFindsWhatBillingShows draws; 0 draws one")
+
+// verifier runs verifier/verify.mjs.
+func verifier(t *testing.T, args ...string) (out string, code int) {
+	t.Helper()
+	cmd := exec.Command("node", append([]string{"../../verifier/verify.mjs"}, args...)...)
+	data, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(data), cmd.ProcessState.ExitCode()
+}
+
+// variety makes calls of every kind that billing's journals record, of which many are refused, with accounts of its own.
+type variety struct {
+	*attack
+	accounts []*attackAccount
+
+	mu       sync.Mutex
+	charged  []string // requests that credits paid
+	items    map[string][]string
+	statuses map[string]int
+}
+
+// try makes a call until its answer is definite.
+func (v *variety) try(ctx context.Context, c attackCall) (*attackAnswer, error) {
+	if c.body != "" && c.kind == "" {
+		c.kind = "application/json"
+	}
+	if c.method != http.MethodGet {
+		c.once = v.newKey()
+	}
+	r, err := v.server.settle(ctx, c)
+	if err == nil {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		path := strings.Split(c.path, "?")[0]
+		for _, n := range v.accounts {
+			path = strings.ReplaceAll(path, n.id, "ID")
+		}
+		parts := strings.Split(path, "/")
+		if len(parts) > 5 && parts[2] != "admin" {
+			parts = parts[:5]
+		}
+		v.statuses[fmt.Sprintf("%s %s %d", c.method, strings.Join(parts, "/"), r.status)]++
+	}
+	return r, err
+}
+
+// request makes a metered call.
+func (v *variety) request(ctx context.Context, n *attackAccount, random *rand.Rand) error {
+	kind := []string{"files", "files", "files", "files", "pastes", "pasteLite"}[random.IntN(6)]
+	v.mu.Lock()
+	list := v.items[n.id+kind]
+	item := noDocument
+	if len(list) > 0 {
+		item = list[random.IntN(len(list))]
+	}
+	v.mu.Unlock()
+	c := attackCall{method: http.MethodPost, path: attackPaths(kind) + "create", body: `{"content":"variety"}`, key: n.defaultKey()}
+	switch what := random.IntN(20); {
+	case what < 12 && kind == "files":
+		c.path, c.kind, c.body = attackPaths(kind)+"upload?name=f", "application/octet-stream", strings.Repeat("v", 1+random.IntN(100_000))
+	case what < 10:
+	case what < 11 && kind != "files":
+		c.body = `{"content":""}` // invalid
+	case what < 15:
+		c.method, c.path, c.body = http.MethodGet, attackPaths(kind)+"get/"+item, ""
+	case what < 16 && kind != "files":
+		c.method, c.path = http.MethodPut, attackPaths(kind)+"update/"+item
+	case what < 17 && kind != "pastes":
+		c.method, c.path, c.body = http.MethodGet, attackPaths(kind)+"list", ""
+	case what < 18:
+		c.method, c.path, c.body = http.MethodDelete, attackPaths(kind)+"delete/"+item, ""
+	case what < 19:
+		c.method, c.path, c.body = http.MethodDelete, attackPaths(kind)+"delete/"+noDocument, "" // admitted, then voided
+	default:
+		c.key, c.path = "", attackPaths("pasteLite")+"create" // by nobody
+	}
+	r, err := v.try(ctx, c)
+	if err != nil || !r.ok() || c.key == "" {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if r.header.Get("X-Charge-Source") == "credits" {
+		v.charged = append(v.charged, n.id+" "+r.id())
+	}
+	var made struct{ ID string }
+	if c.method == http.MethodPost && json.Unmarshal(r.body, &made) == nil && made.ID != "" {
+		v.items[n.id+kind] = append(v.items[n.id+kind], made.ID)
+	}
+	return nil
+}
+
+// change makes a change to the account, by its owner or by an admin.
+func (v *variety) change(ctx context.Context, n *attackAccount, random *rand.Rand) error {
+	month := v.server.now().AddDate(0, -random.IntN(2), 0).Format("2006-01")
+	quota := plan.QuotaKeys()[random.IntN(len(plan.QuotaKeys()))]
+	admin := func(path, body string, values ...any) attackCall {
+		return attackCall{method: http.MethodPost, path: "/api/admin/accounts/" + n.id + path, body: fmt.Sprintf(body, values...), admin: true}
+	}
+	owner := func(method, path, body string, values ...any) attackCall {
+		return attackCall{method: method, path: "/api/users/user/" + path, body: fmt.Sprintf(body, values...), session: n.session}
+	}
+	var c attackCall
+	switch random.IntN(20) {
+	case 0:
+		c = admin("/tier", `{"tier":%q}`, []string{"free", "pro", "max", "pro", "max", "pro"}[random.IntN(6)])
+		c.method = http.MethodPut
+	case 1:
+		c = admin("/credits", `{"amount":"%d.%06d","reason":"more"}`, random.IntN(2), random.IntN(1_000_000))
+	case 2:
+		c = admin("/credits", `{"amount":"-0.%06d","reason":"less"}`, random.IntN(100_000))
+	case 3:
+		c = admin("/credits", `{"amount":"0.05","reason":"for some time","expiresAt":%q}`, v.server.now().Add(time.Duration(random.IntN(40*24))*time.Hour).Add(5*time.Second).Format(time.RFC3339))
+	case 4, 5:
+		c = admin("/payments", `{"payment":"%s-%d","credits":"0.0%d"}`, n.name, random.IntN(6), 1+random.IntN(2))
+	case 6, 7:
+		c = admin("/reversals", `{"payment":"%s-%d","credits":"0.00%d","chargeback":%v,"reason":"back"}`, n.name, random.IntN(6), random.IntN(10), random.IntN(2) == 0)
+	case 8:
+		c = admin("/refunds", `{"period":%q,"quotaKey":%q,"amount":"0.00%d","reason":"slow"}`, month, quota, random.IntN(10))
+	case 9:
+		c = admin("/refunds", `{"period":%q,"quotaKey":"files.upload","amount":"%s0.00%d","reason":"slow"}`, month, []string{"", "-"}[random.IntN(2)], 1+random.IntN(9))
+	case 10:
+		v.mu.Lock()
+		of, request := n.id, noDocument
+		if len(v.charged) > 0 {
+			of, request, _ = strings.Cut(v.charged[random.IntN(len(v.charged))], " ")
+		}
+		v.mu.Unlock()
+		c = admin("/refunds", `{"requestId":%q,"takeBack":%v,"reason":"this one"}`, request, random.IntN(3) == 0)
+		c.path = "/api/admin/accounts/" + of + "/refunds"
+	case 11:
+		if _, err := v.try(ctx, admin("/suspend", `{"reason":"a look"}`)); err != nil {
+			return err
+		}
+		if err := v.request(ctx, n, random); err != nil {
+			return err
+		}
+		c = admin("/resume", `{"reason":"looked"}`)
+	case 12:
+		c = owner(http.MethodPut, "spending-cap", `{"amount":"0.0%d","period":%q}`, 1+random.IntN(9), []string{"day", "month", "total"}[random.IntN(3)])
+	case 13:
+		c = owner(http.MethodPut, "spending-cap", `{"amount":null}`)
+	case 14:
+		c = owner(http.MethodPost, "webhooks", `{"url":"https://127.0.0.1:1/hook","events":["quota.threshold","cap.threshold","paste.created"],"thresholds":[%d,100]}`, 1+random.IntN(50))
+	case 15:
+		c = owner(http.MethodPost, "keys", `{"name":"key %d","scopes":["files.upload",%q]}`, random.IntN(1000), quota)
+	case 16:
+		c = owner(http.MethodPost, "keys", `{"limits":{"files.upload":%d},"expiresAt":%q}`, random.IntN(5), v.server.now().Add(time.Duration(1+random.IntN(200))*time.Hour).Format(time.RFC3339))
+	case 17, 18:
+		var listed struct{ Keys []struct{ ID string } }
+		r, err := v.try(ctx, owner(http.MethodGet, "keys", ""))
+		if err != nil || json.Unmarshal(r.body, &listed) != nil || len(listed.Keys) == 0 {
+			return err
+		}
+		id := listed.Keys[random.IntN(len(listed.Keys))].ID
+		if id == "default" {
+			return nil
+		}
+		c = owner(http.MethodPost, "keys/"+id+"/rotate", `{"overlap":"%dh"}`, random.IntN(30))
+		if random.IntN(3) == 0 {
+			c = owner(http.MethodDelete, "keys/"+id, "")
+		}
+	default:
+		c = owner(http.MethodPut, "top-up", `{"below":"0.5","credits":"1","monthlyLimit":"3"}`)
+	}
+	_, err := v.try(ctx, c)
+	return err
+}
+
+// run makes calls of some workers until stop is called.
+func (v *variety) run(t *testing.T, seed uint64) (stop func(), done *atomic.Int64) {
+	t.Helper()
+	done = &atomic.Int64{}
+	var ended atomic.Bool
+	var all sync.WaitGroup
+	for n := range v.accounts {
+		random := rand.New(rand.NewPCG(seed, uint64(n)))
+		all.Go(func() {
+			for !ended.Load() && !v.failed() {
+				a := v.accounts[n]
+				work := v.request
+				if random.IntN(4) == 0 {
+					work = v.change
+				}
+				if err := work(t.Context(), a, random); err != nil {
+					v.wrong("%s: %v", a.name, err)
+				}
+				done.Add(1)
+			}
+		})
+	}
+	return func() { ended.Store(true); all.Wait() }, done
+}
+
+// exhaust uses up the uploads of the accounts on Pro, so that credits pay further ones.
+func (v *variety) exhaust(t *testing.T) {
+	t.Helper()
+	var all sync.WaitGroup
+	for _, n := range v.accounts {
+		all.Go(func() {
+			for range 105 {
+				r, err := v.try(t.Context(), attackCall{method: http.MethodPost, path: "/api/dev/files/upload?name=f", kind: "application/octet-stream", body: "v", key: n.defaultKey()})
+				if err != nil {
+					v.wrong("%s: %v", n.name, err)
+				}
+				if err != nil || r.header.Get("X-Charge-Source") == "credits" || !r.ok() {
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// applied applies a price book in a minute, with another price of uploads, and withdraws a second one.
+func (v *variety) applied(t *testing.T) {
+	t.Helper()
+	var books struct{ Current map[string]any }
+	if _, err := v.server.must(t.Context(), attackCall{method: http.MethodGet, path: "/api/admin/prices", admin: true}, &books); err != nil {
+		t.Fatal(err)
+	}
+	delete(books.Current, "id")
+	delete(books.Current, "effectiveAt")
+	apply := func(price string, in time.Duration) (id string) {
+		document, err := json.Marshal(books.Current)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var made struct{ ID string }
+		if _, err := v.server.must(t.Context(), attackCall{method: http.MethodPost, path: "/api/admin/prices", admin: true, body: fmt.Sprintf(`{"book":%s,"effectiveAt":%q}`,
+			strings.ReplaceAll(string(document), `"price":"0.005000"`, `"price":"`+price+`"`), v.server.now().Add(in).Format(time.RFC3339))}, &made); err != nil {
+			t.Fatal(err)
+		}
+		return made.ID
+	}
+	apply("0.008", 90*time.Second)
+	id := apply("0.009", time.Hour)
+	if _, err := v.server.must(t.Context(), attackCall{method: http.MethodDelete, path: "/api/admin/prices/" + id, admin: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestTheVerifierFindsWhatBillingShows: verifier/verify.mjs folds an export of a process that was killed, and whose clock passed the ends
+// of months, and comes to the same books. A changed row is named.
+func TestTheVerifierFindsWhatBillingShows(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Skip("NOT TESTED: the verifier. There is no node.")
+	}
+	seed := *verifierSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("seed %d: again with -args -verifier.seed=%d", seed, seed)
+	random := rand.New(rand.NewPCG(seed, 1))
+	folder := filepath.Join(t.TempDir(), "data")
+	settings := []string{"QUIRE_ADMIN_TOKEN=" + testAdminToken, "QUIRE_PARTITIONS=2"}
+	a := &attack{server: newAttackServer(), counts: map[string]int{}}
+	start := func(at time.Time) *child {
+		t.Helper()
+		if !at.IsZero() {
+			a.server.offset.Store(int64(time.Until(at)))
+		}
+		c := launch(t, folder, append(settings, "QUIRE_DEV=1", "QUIRE_CLOCK_OFFSET="+time.Duration(a.server.offset.Load()).String(), "QUIRE_CHECKPOINT_INTERVAL=1s",
+			"QUIRE_TRUSTED_PROXIES=127.0.0.0/8", "QUIRE_UNMETERED_RATE=100000", "QUIRE_REGISTER_LIMIT=100", "QUIRE_WEBHOOK_ALLOW_PRIVATE=true")...)
+		a.server.arrive(c.base)
+		return c
+	}
+	now := time.Now().UTC()
+	month := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	if month.Sub(now) < 4*24*time.Hour {
+		month = month.AddDate(0, 1, 0)
+	}
+	c := start(month.AddDate(0, 0, -3))
+	a.gather(t, seed)
+	v := &variety{attack: a, items: map[string][]string{}, statuses: map[string]int{}}
+	for i, tier := range []plan.Tier{plan.Pro, plan.Pro, plan.Max, plan.Free, plan.Pro} {
+		n, err := a.newAccount(t.Context(), fmt.Sprintf("various%d", i), tier, plan.MustParseCredits("0.2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.accounts = append(v.accounts, n)
+	}
+	work := func(seed uint64, calls int64) (stop func()) {
+		t.Helper()
+		v.exhaust(t)
+		stop, done := v.run(t, seed)
+		eventually.True(t, "clients work", func() bool { return a.failed() || done.Load() >= calls })
+		return stop
+	}
+
+	// The first month ends a second after a kill under load. The attack is over then: it could not know in which month a call was counted.
+	attacked := a.run(t)
+	stop := work(random.Uint64(), 250)
+	kill := func(next time.Time) {
+		t.Helper()
+		a.server.leave()
+		_ = c.end(t, syscall.SIGKILL) // "signal: killed"
+		c = start(next)
+	}
+	kill(time.Time{})
+	attacked()
+	kill(month.Add(-time.Second))
+	eventually.True(t, "the month ends", func() bool { return a.failed() || a.server.now().After(month.Add(time.Second)) })
+	stop()
+	a.check(t, seed, c)
+	v.applied(t)
+	leaves := v.accounts[4]
+	if _, err := v.try(t.Context(), attackCall{method: http.MethodDelete, path: "/api/users/user", session: leaves.session, body: `{"currentPassword":"correct horse battery"}`}); err != nil {
+		t.Fatal(err)
+	}
+	a.stop(t, c)
+	// The second one ends while nothing runs. So does the time in which the account that leaves could stay.
+	for _, at := range []time.Time{month.Add(20 * time.Minute), month.AddDate(0, 0, 15), month.AddDate(0, 1, 2)} {
+		c = start(at)
+		work(random.Uint64(), 200)()
+		a.check(t, seed, c)
+		a.stop(t, c)
+	}
+	t.Logf("%v\nattack:%s", v.statuses, a.summary())
+
+	to := filepath.Join(t.TempDir(), "export")
+	m := exportTo(t, folder, settings, to, "--books")
+	out, code := verifier(t, "--export", to)
+	t.Logf("%s", out)
+	if code != 0 || !strings.Contains(out, "OK: everything checked fits.") {
+		keepExport(t, to)
+		t.Fatalf("seed %d: exit code %d", seed, code)
+	}
+
+	// A row of the ledger is changed, and the manifest with it.
+	edited := m.Journals[random.IntN(2)]
+	path := filepath.Join(to, edited.Books.File)
+	books, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile(`(?m)^\{"ledger".*"amount_micros":"-?([0-9]+)".*$`).FindAllSubmatchIndex(books, -1)
+	if len(rows) == 0 {
+		t.Fatal("no ledger")
+	}
+	row := rows[random.IntN(len(rows))]
+	var line struct{ Ledger struct{ ID string } }
+	if err := json.Unmarshal(books[row[0]:row[1]], &line); err != nil {
+		t.Fatal(err)
+	}
+	books = append(append(bytes.Clone(books[:row[2]]), []byte("1"+string(books[row[2]:row[3]]))...), books[row[3]:]...)
+	rewrite(t, to, path, books)
+	out, code = verifier(t, "--export", to)
+	if code != 1 || !strings.Contains(out, fmt.Sprintf("partition %d, account ", edited.Partition)) || !strings.Contains(out, line.Ledger.ID) || strings.Contains(out, "sha256") {
+		t.Errorf("seed %d: of the changed entry %s: exit code %d\n%s", seed, line.Ledger.ID, code, out)
+	}
+}
+
+// rewrite replaces a file of an export. The manifest then says what it has.
+func rewrite(t *testing.T, folder, path string, data []byte) {
+	t.Helper()
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join(folder, "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, after := sha256.Sum256(old), sha256.Sum256(data)
+	text := strings.Replace(string(manifest), hex.EncodeToString(before[:]), hex.EncodeToString(after[:]), 1)
+	size := regexp.MustCompile(fmt.Sprintf(`("file": ?"%s",\s*(?:"messages": ?\d+,\s*)?"bytes": ?)%d\b`, regexp.QuoteMeta(filepath.Base(path)), len(old)))
+	text = size.ReplaceAllString(text, fmt.Sprintf("${1}%d", len(data)))
+	for file, content := range map[string]string{path: string(data), filepath.Join(folder, "manifest.json"): text} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// keepExport copies an export that differs, for a look at it.
+func keepExport(t *testing.T, folder string) {
+	t.Helper()
+	kept, err := os.MkdirTemp("", "quire-differs-")
+	if err == nil {
+		err = os.CopyFS(kept+"/export", os.DirFS(folder))
+	}
+	t.Logf("the export is kept in %s: %v", kept, err)
+}
