@@ -26,10 +26,10 @@ function idFromNumber(n) {
 function showId(id) {
   return base62(idNumber(id), 11);
 }
-function parseId(text2) {
-  if (!/^[0-9A-Za-z]{11}$/.test(text2)) return void 0;
+function parseId(text3) {
+  if (!/^[0-9A-Za-z]{11}$/.test(text3)) return void 0;
   let n = 0n;
-  for (const c of text2) n = n * 62n + BigInt(digits.indexOf(c));
+  for (const c of text3) n = n * 62n + BigInt(digits.indexOf(c));
   return n < 1n << 64n ? idFromNumber(n) : void 0;
 }
 function keyBytes(key) {
@@ -177,9 +177,9 @@ function u64(into, name, n) {
 function put(into, name, value) {
   if (value !== "" && value !== 0 && value !== false && value !== void 0) into[name] = value;
 }
-function credits64(fields2) {
+function credits64(fields3) {
   const j = {};
-  for (const [name, n] of Object.entries(fields2)) u64(j, name, n);
+  for (const [name, n] of Object.entries(fields3)) u64(j, name, n);
   return j;
 }
 function canonical(value) {
@@ -550,9 +550,9 @@ var sha256 = (parts) => {
     filled = 0;
   }
   buffer.fill(0, filled);
-  const view = new DataView(buffer.buffer);
-  view.setUint32(56, Math.floor(length / 536870912));
-  view.setUint32(60, length * 8 >>> 0);
+  const view2 = new DataView(buffer.buffer);
+  view2.setUint32(56, Math.floor(length / 536870912));
+  view2.setUint32(60, length * 8 >>> 0);
   block(h, buffer, 0);
   const out = new Uint8Array(32);
   const words = new DataView(out.buffer);
@@ -829,14 +829,21 @@ var Report = class {
     this.count++;
     if (this.differences.length < shown) this.differences.push({ ...d, expected: short(d.expected), found: short(d.found) });
   }
+  /** Adds all of another report. */
+  take(r) {
+    this.differences.push(...r.differences.slice(0, shown - this.differences.length));
+    this.count += r.count;
+    this.more ||= r.more;
+  }
 };
-function short(text2) {
-  return text2.length > longest ? `${text2.slice(0, longest)}…` : text2;
+function short(text3) {
+  return text3.length > longest ? `${text3.slice(0, longest)}…` : text3;
 }
 function showDifference(d) {
   const account = d.account === void 0 ? "" : `, account ${d.account}`;
   const field = d.field === void 0 ? "" : `, field ${d.field}`;
-  return `partition ${d.partition}${account}, ${d.what}${field}: expected ${d.expected}, found ${d.found}`;
+  const partition = d.partition === void 0 ? "" : `partition ${d.partition}${account}, `;
+  return `${partition}${d.what}${field}: expected ${d.expected}, found ${d.found}`;
 }
 function isObject(v) {
   return typeof v === "object" && v !== null;
@@ -955,14 +962,14 @@ function wantsContent(a) {
 function subscribed(a, type) {
   return a.webhooks.filter((w2) => wants(w2, type));
 }
-function alert(s, a, type, webhooks, fields2) {
+function alert(s, a, type, webhooks, fields3) {
   const index = s.alertCounts.get(a.id) ?? 0;
   s.alertCounts.set(a.id, index + 1);
   const order = new Uint8Array(4);
   new DataView(order.buffer).setUint32(0, index);
   const sum = s.hash([new TextEncoder().encode("alert"), s.chain, keyBytes(a.id), order]);
-  const view = new DataView(sum.buffer, sum.byteOffset);
-  const id = `evt_${base62(view.getBigUint64(0), 11)}${base62(view.getBigUint64(8), 11)}`;
+  const view2 = new DataView(sum.buffer, sum.byteOffset);
+  const id = `evt_${base62(view2.getBigUint64(0), 11)}${base62(view2.getBigUint64(8), 11)}`;
   const j = {
     id,
     position: position(s.sequence, index),
@@ -971,7 +978,7 @@ function alert(s, a, type, webhooks, fields2) {
     type: alertTypes[type]
   };
   if (webhooks.length > 0) j["webhooks"] = webhooks.map((w2) => idNumber(w2.id).toString());
-  (s.effects.alerts ??= []).push(Object.assign(j, fields2));
+  (s.effects.alerts ??= []).push(Object.assign(j, fields3));
   return id;
 }
 function alertAdmitted(s, a, h, before2) {
@@ -980,8 +987,8 @@ function alertAdmitted(s, a, h, before2) {
   const [from, until] = [monthStart(a.current.month), monthStart(a.current.month + 1)];
   if (limit > 0) {
     const used = a.current.used[h.quotaKey];
-    const fields2 = { quota_key: h.quotaKey };
-    crossings(s, a, quota, `${h.quotaKey}`, used - 1, used, limit, from, until, fields2);
+    const fields3 = { quota_key: h.quotaKey };
+    crossings(s, a, quota, `${h.quotaKey}`, used - 1, used, limit, from, until, fields3);
   }
   if (h.charge !== chargeCredits) return;
   if (h.lineage?.cap !== void 0) alertCap(s, a, h, h.lineage, h.lineage.cap);
@@ -992,12 +999,12 @@ function alertCap(s, a, h, l, cap2) {
   const spent = capSpent(s, a, l ?? a, cap2.period);
   const until = capEnd(s, a, l ?? a, cap2);
   const from = cap2.period === capDay ? until - day : cap2.period === capMonth ? monthStart(a.current.month) : 0;
-  const fields2 = {};
-  put(fields2, "key_cap", l !== void 0);
-  if (l !== void 0) put(fields2, "key", h.key);
-  crossings(s, a, capAlert, `${l?.line ?? ""}/${cap2.period}`, spent - h.cost, spent, cap2.amount, from, until, fields2);
+  const fields3 = {};
+  put(fields3, "key_cap", l !== void 0);
+  if (l !== void 0) put(fields3, "key", h.key);
+  crossings(s, a, capAlert, `${l?.line ?? ""}/${cap2.period}`, spent - h.cost, spent, cap2.amount, from, until, fields3);
 }
-function crossings(s, a, type, of, before2, after, limit, from, until, fields2) {
+function crossings(s, a, type, of, before2, after, limit, from, until, fields3) {
   const name = `${type} ${of} ${limit} ${from}`;
   const by = /* @__PURE__ */ new Map();
   for (const w2 of subscribed(a, type)) {
@@ -1008,7 +1015,7 @@ function crossings(s, a, type, of, before2, after, limit, from, until, fields2) 
   }
   for (const [threshold, webhooks] of [...by].sort(([x], [y]) => x - y)) {
     a.notified.set(name, threshold);
-    const j = { ...fields2, threshold };
+    const j = { ...fields3, threshold };
     u64(j, "used", after);
     u64(j, "limit", limit);
     u64(j, "from_ms", from);
@@ -1054,11 +1061,11 @@ function warnExpiring(s) {
       if (state === void 0 || k2.expires === 0 || k2.replaced || !isLive(k2, s.time)) continue;
       for (let w2 = warnings[state.given]; w2 !== void 0 && k2.expires - w2 <= s.time; w2 = warnings[state.given]) {
         state.given++;
-        const fields2 = {};
-        put(fields2, "key", k2.number);
-        u64(fields2, "expires_ms", k2.expires);
-        fields2["days_before"] = w2 / day;
-        alert(s, a, keyExpires, subscribed(a, keyExpires), fields2);
+        const fields3 = {};
+        put(fields3, "key", k2.number);
+        u64(fields3, "expires_ms", k2.expires);
+        fields3["days_before"] = w2 / day;
+        alert(s, a, keyExpires, subscribed(a, keyExpires), fields3);
       }
     }
   }
@@ -1066,11 +1073,11 @@ function warnExpiring(s) {
 function alertKey(s, a, type, k2) {
   const webhooks = subscribed(a, type);
   if (!s.answers || webhooks.length === 0) return;
-  const fields2 = {};
-  put(fields2, "key", k2.number);
-  u64(fields2, "expires_ms", type === keyRevoked && k2.revoked !== 0 ? 0 : k2.expires);
-  fields2["key_name"] = k2.lineage.name;
-  alert(s, a, type, webhooks, fields2);
+  const fields3 = {};
+  put(fields3, "key", k2.number);
+  u64(fields3, "expires_ms", type === keyRevoked && k2.revoked !== 0 ? 0 : k2.expires);
+  fields3["key_name"] = k2.lineage.name;
+  alert(s, a, type, webhooks, fields3);
 }
 var actions = ["", "CONTENT_CREATED", "CONTENT_UPDATED", "CONTENT_DELETED", "CONTENT_BURNED"];
 var contentAlerts = { paste: [0, 7, 8, 9, 10], lite: [0, 11, 12, 13, 14], file: [0, 16, 0, 17, 0] };
@@ -2349,10 +2356,10 @@ var Collector = class {
     }
   }
 };
-function parseLine(text2) {
+function parseLine(text3) {
   let line2;
   try {
-    line2 = JSON.parse(text2);
+    line2 = JSON.parse(text3);
   } catch {
     return void 0;
   }
@@ -2378,12 +2385,12 @@ async function compareBooks(s, recorder, lines, hash, report) {
   recorder.end(s);
   let count3 = 0;
   let last = { account: "", table: 0 };
-  for await (const text2 of lines) {
+  for await (const text3 of lines) {
     count3++;
-    const line2 = parseLine(text2);
+    const line2 = parseLine(text3);
     const what = `books line ${count3}`;
     if (line2 === void 0) {
-      report.add({ partition, what, expected: "an entry, a statement or an account", found: text2 });
+      report.add({ partition, what, expected: "an entry, a statement or an account", found: text3 });
       continue;
     }
     const account = showId(line2.account);
@@ -2418,18 +2425,18 @@ function compareAccount(s, line2, report) {
 function suspectsOf(expected, found) {
   const suspects = /* @__PURE__ */ new Set();
   const none = { ledger: nothing2, closed: nothing2, ledgerCount: 0, closedCount: 0, idle: [] };
-  const same = (x, y) => x.every((b, i) => b === y[i]);
+  const same2 = (x, y) => x.every((b, i) => b === y[i]);
   for (const id of /* @__PURE__ */ new Set([...expected.byAccount.keys(), ...found.byAccount.keys()])) {
     const x = expected.byAccount.get(id) ?? none;
     const y = found.byAccount.get(id) ?? none;
-    if (!same(x.ledger, y.ledger) || ![x.closed, ...x.idle].some((d) => same(d, y.closed))) suspects.add(id);
+    if (!same2(x.ledger, y.ledger) || ![x.closed, ...x.idle].some((d) => same2(d, y.closed))) suspects.add(id);
   }
   return suspects;
 }
 async function collectBooks(lines, ids) {
   const c = new Collector(ids);
-  for await (const text2 of lines) {
-    const line2 = parseLine(text2);
+  for await (const text3 of lines) {
+    const line2 = parseLine(text3);
     if (line2 !== void 0 && line2.table !== "account") c.lines.get(line2.account)?.[line2.table].push(line2.value);
   }
   return c;
@@ -2813,8 +2820,8 @@ function settleFromEdge(s, x) {
 }
 function refuse(s, reason2, count3) {
   const refused = s.effects.refused ??= [];
-  const same = refused.find((r) => r.reason === reason2);
-  if (same !== void 0) same.count += count3;
+  const same2 = refused.find((r) => r.reason === reason2);
+  if (same2 !== void 0) same2.count += count3;
   else refused.push({ reason: reason2, count: count3 });
 }
 function ofDomain(stream, source) {
@@ -3436,8 +3443,8 @@ var mostPeriods = 100;
 var oneCredit = 1e6;
 var mostBytes = 200;
 var admin3 = 4;
-function byteLength(text2) {
-  return new TextEncoder().encode(text2).length;
+function byteLength(text3) {
+  return new TextEncoder().encode(text3).length;
 }
 function fitsAsGrant(a, amount, position2) {
   return amount <= maxBalance && a.settled + amount <= maxBalance && position2 < mostGrants;
@@ -3532,8 +3539,8 @@ function enterRefund(s, a, m, actor) {
     request: m.request
   });
 }
-function validName(text2) {
-  const n = byteLength(text2);
+function validName(text3) {
+  const n = byteLength(text3);
   return n >= 1 && n <= mostBytes;
 }
 function pay(s, a, m, actor, position2) {
@@ -3636,10 +3643,10 @@ function setSubscription(s, a, m) {
   const known = s.book?.hasTier(m.tier) ?? (m.tier >= free && m.tier <= admin3);
   if (m.active && (!known || m.tier === free || m.tier === admin3)) return status.invalid;
   const asOf2 = Math.min(m.asOf, s.time);
-  const same = (x) => x.provider === m.provider && x.id === m.id;
-  const before2 = a.subscriptions.find(same);
+  const same2 = (x) => x.provider === m.provider && x.id === m.id;
+  const before2 = a.subscriptions.find(same2);
   if (before2 !== void 0 && asOf2 < before2.asOf) return status.ok;
-  const list = a.subscriptions.filter((x) => !same(x));
+  const list = a.subscriptions.filter((x) => !same2(x));
   list.push({
     provider: m.provider,
     id: m.id,
@@ -3745,8 +3752,8 @@ function execute(s, c, position2) {
   s.counts.commands++;
   const kept = c.idempotency === "" ? void 0 : s.commands.get(c.idempotency);
   if (kept !== void 0) {
-    const same = kept.bodyHash === c.bodyHash;
-    const outcome2 = same ? { ...kept.outcome, replayed: true } : { status: statusNames[status.mismatch], time_ms: String(s.time) };
+    const same2 = kept.bodyHash === c.bodyHash;
+    const outcome2 = same2 ? { ...kept.outcome, replayed: true } : { status: statusNames[status.mismatch], time_ms: String(s.time) };
     log(s, c, outcome2);
     return outcome2;
   }
@@ -4135,11 +4142,11 @@ var Fold = class {
   subjects = /* @__PURE__ */ new Map();
   constructor(partition, answers, sink, hash = sha256) {
     this.state = new State(partition, answers, sink, hash);
-    const prefix2 = `billing.${partition}.`;
-    this.kinds.set(`${prefix2}usage`, { number: 1, domain: "" });
-    this.kinds.set(`${prefix2}account`, { number: 2, domain: "" });
-    this.kinds.set(`${prefix2}prices`, { number: 3, domain: "" });
-    for (const [domain, d] of Object.entries(domains)) this.kinds.set(`${prefix2}settle.${domain}`, { number: d.kind, domain });
+    const prefix3 = `billing.${partition}.`;
+    this.kinds.set(`${prefix3}usage`, { number: 1, domain: "" });
+    this.kinds.set(`${prefix3}account`, { number: 2, domain: "" });
+    this.kinds.set(`${prefix3}prices`, { number: 3, domain: "" });
+    for (const [domain, d] of Object.entries(domains)) this.kinds.set(`${prefix3}settle.${domain}`, { number: d.kind, domain });
   }
   add(m) {
     const s = this.state;
@@ -4165,11 +4172,11 @@ var Fold = class {
       if (this.subjects.size < 100) this.subjects.set(m.subject, subject);
     }
     const head = new Uint8Array(19);
-    const view = new DataView(head.buffer);
-    view.setBigUint64(0, BigInt(m.sequence));
-    view.setBigUint64(8, BigInt.asUintN(64, BigInt(m.time)));
+    const view2 = new DataView(head.buffer);
+    view2.setBigUint64(0, BigInt(m.sequence));
+    view2.setBigUint64(8, BigInt.asUintN(64, BigInt(m.time)));
     head[16] = kind;
-    view.setUint16(17, subject.length);
+    view2.setUint16(17, subject.length);
     const { hash } = this.state;
     return hash([this.state.chain, hash([head, subject, m.data])]);
   }
@@ -4238,6 +4245,309 @@ function foldCommands(s, m) {
   s.effects.outcomes = answer;
 }
 
+// src/merkle.ts
+var leafPrefix = Uint8Array.of(0);
+var nodePrefix = Uint8Array.of(1);
+function leafHash(hash, data) {
+  return hash([leafPrefix, data]);
+}
+function rootOf(hash, hashes, from = 0, to = hashes.length) {
+  if (from === to) return hash([]);
+  if (to - from === 1) return hashes[from];
+  let left = 1;
+  while (left * 2 < to - from) left *= 2;
+  return hash([nodePrefix, rootOf(hash, hashes, from, from + left), rootOf(hash, hashes, from + left, to)]);
+}
+function itemsRoot(hash, data) {
+  const leaves = [];
+  const r = new Reader(data);
+  try {
+    for (let at = 0; r.next(); at = r.at) {
+      r.skip();
+      leaves.push(leafHash(hash, data.subarray(at, r.at)));
+    }
+  } catch (e) {
+    if (!(e instanceof DecodeError)) throw e;
+    return leafHash(hash, data);
+  }
+  return leaves.length === 0 ? leafHash(hash, data) : rootOf(hash, leaves);
+}
+
+// src/log.ts
+var tileWidth = 256;
+var longestBundle = tileWidth * (2 + 65535);
+var hashSize = 32;
+var prefix2 = 87;
+var lossSize = 11;
+var utf82 = new TextEncoder();
+var text2 = new TextDecoder();
+function tilePath(level, index, width) {
+  const digits2 = String(index).padStart(Math.ceil(String(index).length / 3) * 3, "0").match(/.../g);
+  const last = digits2.pop();
+  return `tile/${level}/${digits2.map((d) => `x${d}/`).join("")}${last}${width === tileWidth ? "" : `.p/${width}`}`;
+}
+function messageEntry(hash, partition, m) {
+  const subject = utf82.encode(m.subject);
+  const out = new Uint8Array(prefix2 + subject.length);
+  const view2 = new DataView(out.buffer);
+  out[0] = 1;
+  view2.setUint16(1, partition);
+  view2.setBigUint64(3, BigInt(m.sequence));
+  view2.setBigInt64(11, BigInt(m.time));
+  view2.setUint32(19, m.data.length);
+  out.set(hash([m.data]), 23);
+  out.set(itemsRoot(hash, m.data), 55);
+  out.set(subject, prefix2);
+  return out;
+}
+var view = (b) => new DataView(b.buffer, b.byteOffset, b.byteLength);
+function same(a, b) {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+var fields2 = [
+  ["time", (e) => view(e).getBigInt64(11).toString()],
+  ["subject", (e) => text2.decode(e.subarray(prefix2))],
+  ["length", (e) => String(view(e).getUint32(19))],
+  ["sha256", (e) => hex(e.subarray(23, 55))],
+  ["items", (e) => hex(e.subarray(55, prefix2))]
+];
+var Cursor = class {
+  constructor(journal) {
+    this.journal = journal;
+    this.messages = journal.open();
+  }
+  journal;
+  /** Sequence of the partition's next entry. */
+  next = 1;
+  messages;
+  at = 0;
+  /** The message with a sequence. Undefined: the export doesn't have it. */
+  message(sequence) {
+    if (sequence <= this.at) {
+      this.messages.return?.();
+      this.messages = this.journal.open();
+      this.at = 0;
+    }
+    for (; ; ) {
+      const { value, done } = this.messages.next();
+      if (done === true) return void 0;
+      this.at = value.sequence;
+      if (this.at >= sequence) return this.at === sequence ? value : void 0;
+    }
+  }
+  close() {
+    this.messages.return?.();
+  }
+};
+var Tiles = class {
+  constructor(hash, check) {
+    this.hash = hash;
+    this.check = check;
+  }
+  hash;
+  check;
+  levels = [{ hashes: [], complete: 0 }];
+  async add(leaf) {
+    for (let level = 0, h = leaf; ; level++) {
+      const l = this.levels[level] ??= { hashes: [], complete: 0 };
+      l.hashes.push(h);
+      if (l.hashes.length < tileWidth) return;
+      await this.check(level, l.complete++, l.hashes);
+      h = rootOf(this.hash, l.hashes);
+      l.hashes = [];
+    }
+  }
+  async end() {
+    for (const [level, l] of this.levels.entries()) if (l.hashes.length > 0) await this.check(level, l.complete, l.hashes);
+  }
+  root() {
+    let rest;
+    for (const { hashes } of this.levels) {
+      if (hashes.length > 0 || rest !== void 0) rest = rootOf(this.hash, rest === void 0 ? hashes : [...hashes, rest]);
+    }
+    return rest ?? this.hash([]);
+  }
+};
+var Broken = class extends Error {
+};
+var LogCheck = class {
+  constructor(files, hash, checkpoint, kept, partitions, journals) {
+    this.files = files;
+    this.hash = hash;
+    this.checkpoint = checkpoint;
+    this.kept = kept;
+    this.partitions = partitions;
+    this.journals = journals;
+  }
+  files;
+  hash;
+  checkpoint;
+  kept;
+  partitions;
+  journals;
+  async run(report) {
+    let losses = [];
+    let pass = await this.pass(losses);
+    if (pass.losses.length > 0) {
+      losses = pass.losses;
+      pass = await this.pass(losses);
+    }
+    report.take(pass.report);
+    return pass.result;
+  }
+  async pass(known) {
+    const { checkpoint, kept } = this;
+    const { size } = checkpoint;
+    const report = new Report();
+    const losses = [];
+    const result = {
+      origin: checkpoint.origin,
+      size,
+      root: base64(checkpoint.root),
+      equal: 0,
+      notYet: 0,
+      newer: 0,
+      others: 0,
+      losses: 0,
+      lost: 0
+    };
+    const cursors = new Map(this.journals.map((j) => [j.partition, new Cursor(j)]));
+    const tiles = new Tiles(this.hash, (level, index, hashes) => this.tile(level, index, hashes, report));
+    const old = (count3) => {
+      if (kept?.size !== count3) return;
+      const root = tiles.root();
+      if (!same(root, kept.root)) report.add({ what: "kept checkpoint", field: "root", expected: base64(kept.root), found: base64(root) });
+    };
+    try {
+      old(0);
+      for (let first = 0; first < size; first += tileWidth) {
+        const entries = await this.bundle(first / tileWidth, Math.min(tileWidth, size - first));
+        for (const [i, entry2] of entries.entries()) {
+          await tiles.add(leafHash(this.hash, entry2));
+          this.entry(first + i, entry2, cursors, known, { losses, report, result });
+          old(first + i + 1);
+        }
+      }
+      await tiles.end();
+      const root = tiles.root();
+      if (!same(root, checkpoint.root)) report.add({ what: "checkpoint", field: "root", expected: result.root, found: base64(root) });
+      if (kept !== void 0 && kept.size > size) {
+        report.add({ what: "kept checkpoint", field: "size", expected: `at most ${size} entries`, found: String(kept.size) });
+      }
+      for (const c of cursors.values()) result.notYet += Math.max(0, c.journal.messages - c.next + 1);
+    } catch (e) {
+      if (!(e instanceof Broken)) throw e;
+      const [what, expected, found] = e.message.split("|");
+      report.add({ what, field: "entries", expected, found });
+    } finally {
+      for (const c of cursors.values()) c.close();
+    }
+    result.losses = losses.length;
+    return { losses, report, result };
+  }
+  /** Reads a tile, or the complete one that has replaced it. */
+  async read(level, index, width, limit) {
+    let path = tilePath(level, index, width);
+    let bytes3 = await this.files.read(path, limit);
+    if (bytes3 !== void 0 || width === tileWidth) return { path, bytes: bytes3, whole: false };
+    path = tilePath(level, index, tileWidth);
+    bytes3 = await this.files.read(path, limit);
+    return { path, bytes: bytes3, whole: true };
+  }
+  async bundle(index, width) {
+    const { path, bytes: bytes3, whole } = await this.read("entries", index, width, longestBundle);
+    if (bytes3 === void 0) throw new Broken(`log, ${tilePath("entries", index, width)}|${width}|no file`);
+    const entries = [];
+    let at = 0;
+    while (at < bytes3.length && !(whole && entries.length === width)) {
+      const end2 = at + 2 <= bytes3.length ? at + 2 + view(bytes3).getUint16(at) : Infinity;
+      if (end2 > bytes3.length) throw new Broken(`log, ${path}|${width}|${entries.length} and a part of one`);
+      entries.push(bytes3.subarray(at + 2, end2));
+      at = end2;
+    }
+    if (entries.length !== width) throw new Broken(`log, ${path}|${width}|${entries.length}`);
+    return entries;
+  }
+  async tile(level, index, hashes, report) {
+    const { path, bytes: bytes3, whole } = await this.read(level, index, hashes.length, tileWidth * hashSize);
+    const size = (whole ? tileWidth : hashes.length) * hashSize;
+    if (bytes3?.length !== size) {
+      report.add({ what: `log, ${path}`, field: "bytes", expected: String(size), found: bytes3 === void 0 ? "no file" : String(bytes3.length) });
+      return;
+    }
+    for (const [i, h] of hashes.entries()) {
+      const is = bytes3.subarray(i * hashSize, (i + 1) * hashSize);
+      if (same(is, h)) continue;
+      const first = (index * tileWidth + i) * tileWidth ** level;
+      const of = level === 0 ? `entry ${first}` : `entries ${first} to ${first + tileWidth ** level - 1}`;
+      report.add({ what: `log, ${path}`, field: `hash of ${of}`, expected: hex(h), found: hex(is) });
+      return;
+    }
+  }
+  entry(index, e, cursors, known, { losses, report, result }) {
+    const kind = e[0];
+    if (kind !== 1 && kind !== 2) {
+      if (e.length === 0) report.add({ what: `log, entry ${index}`, field: "kind", expected: "one", found: "no byte" });
+      result.others++;
+      return;
+    }
+    if (kind === 1 ? e.length < prefix2 : e.length !== lossSize) {
+      report.add({ what: `log, entry ${index}`, field: "bytes", expected: String(kind === 1 ? prefix2 : lossSize), found: String(e.length) });
+      return;
+    }
+    const partition = view(e).getUint16(1);
+    const sequence = Number(view(e).getBigUint64(3));
+    const cursor = cursors.get(partition);
+    if (cursor === void 0) {
+      if (partition >= this.partitions) {
+        report.add({ partition, what: `log, entry ${index}`, field: "partition", expected: `below ${this.partitions}`, found: String(partition) });
+      }
+      result.others++;
+      return;
+    }
+    if (kind === 2) {
+      losses.push({ index, partition, last: sequence });
+      if (sequence >= cursor.next) {
+        report.add({ partition, what: `log, entry ${index} (a loss)`, field: "sequence", expected: `at most ${cursor.next - 1}`, found: String(sequence) });
+      }
+      cursor.next = sequence + 1;
+      return;
+    }
+    const what = `log, entry ${index} (message ${sequence})`;
+    if (sequence !== cursor.next) {
+      report.add({ partition, what, field: "sequence", expected: String(cursor.next), found: String(sequence) });
+      if (sequence < cursor.next) return;
+    }
+    cursor.next = sequence + 1;
+    if (known.some((l) => l.partition === partition && l.index > index && l.last < sequence)) {
+      result.lost++;
+      return;
+    }
+    if (sequence > cursor.journal.messages) {
+      result.newer++;
+      return;
+    }
+    const m = cursor.message(sequence);
+    if (m === void 0) {
+      report.add({ partition, what, field: "message", expected: "one in the export", found: "none" });
+      return;
+    }
+    const is = messageEntry(this.hash, partition, m);
+    if (same(e, is)) {
+      result.equal++;
+      return;
+    }
+    for (const [field, show2] of fields2) {
+      if (show2(e) === show2(is)) continue;
+      report.add({ partition, what, field, expected: show2(e), found: show2(is) });
+      return;
+    }
+    report.add({ partition, what, field: "subject", expected: hex(e.subarray(prefix2)), found: hex(is.subarray(prefix2)) });
+  }
+};
+
 // src/xxhash.ts
 var mask2 = (1n << 64n) - 1n;
 var p1 = 0x9e3779b185ebca87n;
@@ -4274,10 +4584,10 @@ var isFile = (v) => isText(v) && /^[A-Za-z0-9_.-]+$/.test(v) && !v.startsWith(".
 function fileEntry(o) {
   return { file: entry(o, "file", isFile), bytes: entry(o, "bytes", isCount), sha256: entry(o, "sha256", isText) };
 }
-function parseManifest(text2) {
+function parseManifest(text3) {
   let o;
   try {
-    o = JSON.parse(text2);
+    o = JSON.parse(text3);
   } catch {
     throw new Unreadable("manifest.json: is not JSON");
   }
@@ -4339,7 +4649,7 @@ var Verifier = class {
       seen.add(j.partition);
       await this.journal(j);
     }
-    return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count };
+    return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count, log: void 0 };
   }
   async journal(j) {
     const recorder = new Recorder(j.books !== void 0, this.hash);
@@ -4460,6 +4770,24 @@ var Verifier = class {
     }
     if (this.report.count === before2) this.differs(j, "books", "rows", "as folded", "others");
   }
+  /** Compares the export with a log. Kept is an earlier checkpoint of it. */
+  async log(files, checkpoint, kept, only) {
+    const { installation, journals, partitions } = this.manifest;
+    if (checkpoint.origin !== `quire/${installation}`) {
+      this.report.add({ what: "log", field: "origin", expected: `quire/${installation}`, found: checkpoint.origin });
+    }
+    const chosen = journals.filter((j) => (only === void 0 || j.partition === only) && j.partition < partitions);
+    const list = chosen.map((j) => ({ partition: j.partition, messages: j.messages, open: () => this.messages(j) }));
+    return await new LogCheck(files, this.hash, checkpoint, kept, partitions, list).run(this.report);
+  }
+  *messages(j) {
+    let sequence = 0;
+    for (const line2 of this.folder.open(j.file).lines) {
+      const m = this.decode(line2) ?? parseMessage(line2);
+      if (m?.sequence !== ++sequence) return;
+      yield m;
+    }
+  }
   /** One account, with all of its entries. */
   async account(id, show2) {
     const partition = partitionOf(idNumber(id), this.manifest.partitions);
@@ -4535,7 +4863,49 @@ async function loadNode() {
     },
     open: (file) => open2(path.join(dir, file))
   });
-  return { folder, hash, decode: decode2 };
+  const ed255192 = async (key, message, signature) => {
+    const jwk = { kty: "OKP", crv: "Ed25519", x: Buffer.from(key).toString("base64url") };
+    return crypto.verify(null, message, crypto.createPublicKey({ key: jwk, format: "jwk" }), signature);
+  };
+  function read(file) {
+    try {
+      return fs.readFileSync(file);
+    } catch (e) {
+      throw new Unreadable(e.message);
+    }
+  }
+  function log2(place) {
+    if (/^https?:\/\//.test(place)) return { read: (name, limit) => download(`${place.replace(/\/+$/, "")}/${name}`, limit) };
+    return {
+      async read(name, limit) {
+        const file = path.join(place, name);
+        const size = fs.statSync(file, { throwIfNoEntry: false })?.size;
+        if (size === void 0) return void 0;
+        if (size > limit) throw new Unreadable(`${file} has ${size} bytes, more than ${limit}`);
+        return read(file);
+      }
+    };
+  }
+  return { folder, hash, decode: decode2, ed25519: ed255192, log: log2, read };
+}
+var patience = 6e4;
+async function download(url, limit) {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(patience) });
+    if (response.status === 404) return void 0;
+    if (!response.ok) throw new Unreadable(`${url}: ${response.status}`);
+    const parts = [];
+    let size = 0;
+    for await (const part of response.body ?? []) {
+      parts.push(part);
+      size += part.length;
+      if (size > limit) throw new Unreadable(`${url} has more than ${limit} bytes`);
+    }
+    return Buffer.concat(parts);
+  } catch (e) {
+    if (e instanceof Unreadable) throw e;
+    throw new Unreadable(`${url}: ${e.cause?.message ?? e.message}`);
+  }
 }
 function isFileError(e) {
   return e instanceof Error && typeof e.code === "string" && "syscall" in e;
@@ -4549,22 +4919,79 @@ function decode2(line2) {
   return { sequence: Number(m[1]), time: m[2], subject: m[3], data };
 }
 
+// src/note.ts
+var Malformed = class extends Error {
+};
+var ed25519 = 1;
+var utf83 = new TextEncoder();
+function parseKey(hash, text3) {
+  const m = /^([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)$/.exec(text3.trim());
+  const data = m === null ? void 0 : fromBase64(m[3]);
+  if (m === null || data === void 0) throw new Malformed("the key is not of the form name+hash+base64");
+  if (data.length !== 33 || data[0] !== ed25519) throw new Malformed("the key is not one of Ed25519");
+  const sum = hex(hash([utf83.encode(`${m[1]}
+`), data]).subarray(0, 4));
+  if (sum !== m[2]) throw new Malformed(`the key's hash is ${sum}, not ${m[2]}`);
+  return { name: m[1], hash: sum, publicKey: data.subarray(1) };
+}
+function showKey2(key) {
+  return `${key.name}+${key.hash}+${base64(Uint8Array.of(ed25519, ...key.publicKey))}`;
+}
+async function openCheckpoint(bytes3, key, verify) {
+  let note;
+  try {
+    note = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes3);
+  } catch {
+    throw new Malformed("the checkpoint is not UTF-8");
+  }
+  const end2 = note.lastIndexOf("\n\n");
+  if (end2 < 0 || !note.endsWith("\n")) throw new Malformed("the checkpoint has no signatures");
+  const text3 = note.slice(0, end2 + 1);
+  const [origin, size, root] = text3.split("\n");
+  const hash = fromBase64(root ?? "");
+  if (origin === void 0 || !/^(0|[1-9][0-9]{0,14})$/.test(size ?? "") || hash?.length !== 32) {
+    throw new Malformed("the checkpoint has no origin, size and root");
+  }
+  if (origin !== key.name) throw new Malformed(`the checkpoint is of ${origin}, and the key of ${key.name}`);
+  let signed2 = false;
+  for (const line2 of note.slice(end2 + 2, -1).split("\n")) {
+    const m = /^— (\S+) ([A-Za-z0-9+/=]+)$/u.exec(line2);
+    const signature = m === null ? void 0 : fromBase64(m[2]);
+    if (m === null || signature === void 0 || signature.length < 5) throw new Malformed("the checkpoint has a malformed signature");
+    if (m[1] !== key.name || hex(signature.subarray(0, 4)) !== key.hash) continue;
+    if (!await verify(key.publicKey, utf83.encode(text3), signature.subarray(4))) throw new Malformed("the key did not sign the checkpoint");
+    signed2 = true;
+  }
+  if (!signed2) throw new Malformed("the checkpoint has no signature of the key");
+  return { origin, size: Number(size), root: hash };
+}
+var webEd25519 = async (key, message, signature) => {
+  const { subtle } = globalThis.crypto;
+  const imported = await subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
+  return await subtle.verify({ name: "Ed25519" }, imported, signature, message);
+};
+
 // src/main.ts
-var usage = `Usage: node verify.mjs --export DIR [--json] [--partition N] [--account ID]
+var usage = `Usage: node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
+                      [--json] [--partition N] [--account ID]
 
 Folds the billing journals that "quire journal export --to DIR" wrote, and compares
-what the manifest and the books say with what comes out.
+what the manifest and the books say with what comes out. With --log, compares every
+message with the public log.
 
-  --export DIR    the folder of the export
-  --partition N   this partition only
-  --account ID    print one account: usage, statements and every ledger entry
-  --json          print one JSON object
+  --export DIR       the folder of the export
+  --log PLACE        the log: a URL, such as https://quire.example/log, or a folder
+  --key KEY          the log's key: name+hash+base64 (default: from the log itself)
+  --checkpoint FILE  an earlier checkpoint, which the log has to continue
+  --partition N      this partition only
+  --account ID       print one account: usage, statements and every ledger entry
+  --json             print one JSON object
 
 Exit codes: 0 everything checked fits, 1 something differs, 2 wrong usage or unreadable input.`;
 var Usage = class extends Error {
 };
 function parse(args) {
-  const o = { export: "", json: false, partition: void 0, account: void 0 };
+  const o = { export: "", json: false, partition: void 0, account: void 0, log: void 0, key: void 0, checkpoint: void 0 };
   const rest = args.flatMap((a) => /^--[a-z]+=/.test(a) ? [a.slice(0, a.indexOf("=")), a.slice(a.indexOf("=") + 1)] : [a]);
   const value = (name) => {
     const v = rest.shift();
@@ -4585,6 +5012,15 @@ function parse(args) {
       case "--account":
         o.account = value(arg);
         break;
+      case "--log":
+        o.log = value(arg);
+        break;
+      case "--key":
+        o.key = value(arg);
+        break;
+      case "--checkpoint":
+        o.checkpoint = value(arg);
+        break;
       case "--partition": {
         const n = value(arg);
         if (!/^[0-9]{1,4}$/.test(n)) throw new Usage(`--partition needs a number, not ${n}.`);
@@ -4596,15 +5032,23 @@ function parse(args) {
     }
   }
   if (o.export === "") throw new Usage("--export DIR is missing.");
+  if (o.log === void 0 && (o.key ?? o.checkpoint) !== void 0) throw new Usage("--key and --checkpoint need --log.");
+  if (o.log !== void 0 && o.account !== void 0) throw new Usage("--account prints an account, without --log.");
   return o;
 }
+var heads = "that the chain is the one billing had: compare the heads below with heads kept elsewhere (docs/audit.md)";
 var trust = [
-  "that the chain is the one billing had: compare the heads below with heads kept elsewhere (docs/audit.md)",
   "that every request was recorded, and none was made up, before the journal had it",
   "users, sessions, webhook URLs and deliveries, which no journal has"
 ];
-function trusted(r) {
+function trusted(r, key) {
   const list = [...trust];
+  if (r.log === void 0) list.unshift(heads);
+  else {
+    list.unshift("that everybody sees the same log: compare its size and root with those that others see, or ask for a witness's cosignature");
+    if (r.log.notYet > 0) list.unshift(`${count2(r.log.notYet, "message that is", "messages that are")} not yet in the log: anyone with the journals can change them`);
+    if (key !== void 0) list.unshift(`that this is the log's key, which came from the log itself: compare it with the published one: ${showKey2(key)}`);
+  }
   const missing = r.manifest.partitions - r.checked.length;
   if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
   const bare = r.checked.filter((c) => c.books === void 0).map((c) => c.stream);
@@ -4619,25 +5063,38 @@ function line(c) {
   const books = c.books === void 0 ? "no books" : `${count2(c.books, "line", "lines")} of books`;
   return `${c.stream}: ${count2(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count2(c.admissions, "admission", "admissions")}, ${count2(c.accounts, "account", "accounts")}, ${count2(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count2(c.statements, "statement", "statements")}, ${books}`;
 }
-function print(r) {
+function logLine(l) {
+  const more = [
+    count2(l.equal, "message equals its entry", "messages equal their entries"),
+    `${l.notYet.toLocaleString("en-US")} not yet in the log`,
+    `${count2(l.newer, "entry", "entries")} newer than the export`,
+    count2(l.losses, "loss", "losses"),
+    `${count2(l.lost, "entry", "entries")} of lost messages`,
+    `${count2(l.others, "other entry", "other entries")}`
+  ];
+  return `${l.origin}: ${count2(l.size, "entry", "entries")}, root ${l.root}, ${more.join(", ")}`;
+}
+function print(r, key) {
   const { report } = r;
   const out = report.differences.map(showDifference);
   if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
   out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
-  out.push("Remains on trust:", ...trusted(r).map((t) => `  - ${t}`));
+  if (r.log !== void 0) out.push("Log:", `  ${logLine(r.log)}`);
+  out.push("Remains on trust:", ...trusted(r, key).map((t) => `  - ${t}`));
   out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
   const least = report.more ? "at least " : "";
   out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count2(report.count, "difference", "differences")}.`);
   return out;
 }
-function asJson(r) {
+function asJson(r, key) {
   return JSON.stringify({
     ok: r.report.count === 0,
     differences: r.report.count,
     more: r.report.more,
     first: r.report.differences,
     checked: r.checked,
-    trust: trusted(r),
+    log: r.log,
+    trust: trusted(r, key),
     version: r.manifest.version,
     installation: r.manifest.installation
   });
@@ -4655,6 +5112,35 @@ async function showOne(v, manifest, id) {
   if (shown2 !== void 0) console.log(JSON.stringify(shown2, null, 2));
   return v.report.count === 0 ? 0 : 1;
 }
+var longestNote = 1 << 20;
+async function openLog(v, node, o, place) {
+  const files = node.log(place);
+  const file = async (name) => {
+    const bytes3 = await files.read(name, longestNote);
+    if (bytes3 === void 0) throw new Unreadable(`${place} has no ${name}`);
+    return bytes3;
+  };
+  let key;
+  try {
+    key = parseKey(node.hash, o.key ?? new TextDecoder().decode(await file("key")));
+  } catch (e) {
+    if (!(e instanceof Malformed)) throw e;
+    if (o.key !== void 0) throw new Usage(`--key: ${e.message}.`);
+    throw new Unreadable(e.message);
+  }
+  const open2 = async (bytes3, what) => {
+    try {
+      return await openCheckpoint(bytes3, key, node.ed25519);
+    } catch (e) {
+      if (!(e instanceof Malformed)) throw e;
+      v.report.add({ what, field: "signature", expected: `one of ${key.name}+${key.hash}`, found: e.message });
+      return void 0;
+    }
+  };
+  const checkpoint = await open2(await file("checkpoint"), "checkpoint");
+  const kept = o.checkpoint === void 0 ? void 0 : await open2(node.read(o.checkpoint), "kept checkpoint");
+  return { key, checkpoint, kept };
+}
 async function run2(args) {
   try {
     const o = parse(args);
@@ -4667,8 +5153,11 @@ async function run2(args) {
     const manifest = parseManifest(await folder.manifest());
     const v = new Verifier(folder, manifest, node.hash, node.decode);
     if (o.account !== void 0) return await showOne(v, manifest, o.account);
+    const opened = o.log === void 0 ? void 0 : await openLog(v, node, o, o.log);
     const result = await v.run(o.partition);
-    console.log(o.json ? asJson(result) : print(result).join("\n"));
+    if (opened?.checkpoint !== void 0) result.log = await v.log(node.log(o.log), opened.checkpoint, opened.kept, o.partition);
+    const own = o.key === void 0 ? opened?.key : void 0;
+    console.log(o.json ? asJson(result, own) : print(result, own).join("\n"));
     return result.report.count === 0 ? 0 : 1;
   } catch (e) {
     if (e instanceof Usage) console.error(`${e.message}
@@ -4687,15 +5176,26 @@ function isCommand() {
 if (isCommand()) process.exitCode = await run2(process.argv.slice(2));
 export {
   Fold,
+  LogCheck,
+  Report,
   base62,
   canonical,
   fromBase64,
   hex,
   idFromNumber,
+  itemsRoot,
+  leafHash,
+  messageEntry,
+  openCheckpoint,
   parseId,
+  parseKey,
+  rootOf,
   run2 as run,
   sha256,
   showAccount,
+  showDifference,
   showId,
-  showNetwork
+  showNetwork,
+  tilePath,
+  webEd25519
 };

@@ -1,23 +1,30 @@
-// The command: node verifier/verify.mjs --export DIR [--json] [--partition N] [--account ID]
+// The command: node verifier/verify.mjs --export DIR [--log PLACE] [--json] [--partition N] [--account ID]
 
 import type { Fold } from "./fold.ts";
 import { parseId } from "./ids.ts";
-import { loadNode } from "./node.ts";
+import { loadNode, type Node } from "./node.ts";
+import { type Checkpoint, type Key, Malformed, openCheckpoint, parseKey, showKey } from "./note.ts";
 import { showDifference } from "./report.ts";
 import { showAccount } from "./show.ts";
+import type { LogResult } from "./log.ts";
 import { type Checked, type Manifest, parseManifest, type Result, Unreadable, Verifier } from "./verify.ts";
 
 export * from "./index.ts";
 
-const usage = `Usage: node verify.mjs --export DIR [--json] [--partition N] [--account ID]
+const usage = `Usage: node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
+                      [--json] [--partition N] [--account ID]
 
 Folds the billing journals that "quire journal export --to DIR" wrote, and compares
-what the manifest and the books say with what comes out.
+what the manifest and the books say with what comes out. With --log, compares every
+message with the public log.
 
-  --export DIR    the folder of the export
-  --partition N   this partition only
-  --account ID    print one account: usage, statements and every ledger entry
-  --json          print one JSON object
+  --export DIR       the folder of the export
+  --log PLACE        the log: a URL, such as https://quire.example/log, or a folder
+  --key KEY          the log's key: name+hash+base64 (default: from the log itself)
+  --checkpoint FILE  an earlier checkpoint, which the log has to continue
+  --partition N      this partition only
+  --account ID       print one account: usage, statements and every ledger entry
+  --json             print one JSON object
 
 Exit codes: 0 everything checked fits, 1 something differs, 2 wrong usage or unreadable input.`;
 
@@ -26,12 +33,15 @@ interface Options {
   json: boolean;
   partition: number | undefined;
   account: string | undefined;
+  log: string | undefined;
+  key: string | undefined;
+  checkpoint: string | undefined;
 }
 
 class Usage extends Error {}
 
 function parse(args: string[]): Options | undefined {
-  const o: Options = { export: "", json: false, partition: undefined, account: undefined };
+  const o: Options = { export: "", json: false, partition: undefined, account: undefined, log: undefined, key: undefined, checkpoint: undefined };
   const rest = args.flatMap((a) => (/^--[a-z]+=/.test(a) ? [a.slice(0, a.indexOf("=")), a.slice(a.indexOf("=") + 1)] : [a]));
   const value = (name: string): string => {
     const v = rest.shift();
@@ -44,6 +54,9 @@ function parse(args: string[]): Options | undefined {
       case "--json": o.json = true; break;
       case "--export": o.export = value(arg); break;
       case "--account": o.account = value(arg); break;
+      case "--log": o.log = value(arg); break;
+      case "--key": o.key = value(arg); break;
+      case "--checkpoint": o.checkpoint = value(arg); break;
       case "--partition": {
         const n = value(arg);
         if (!/^[0-9]{1,4}$/.test(n)) throw new Usage(`--partition needs a number, not ${n}.`);
@@ -54,17 +67,25 @@ function parse(args: string[]): Options | undefined {
     }
   }
   if (o.export === "") throw new Usage("--export DIR is missing.");
+  if (o.log === undefined && (o.key ?? o.checkpoint) !== undefined) throw new Usage("--key and --checkpoint need --log.");
+  if (o.log !== undefined && o.account !== undefined) throw new Usage("--account prints an account, without --log.");
   return o;
 }
 
+const heads = "that the chain is the one billing had: compare the heads below with heads kept elsewhere (docs/audit.md)";
 const trust = [
-  "that the chain is the one billing had: compare the heads below with heads kept elsewhere (docs/audit.md)",
   "that every request was recorded, and none was made up, before the journal had it",
   "users, sessions, webhook URLs and deliveries, which no journal has",
 ];
 
-function trusted(r: Result): string[] {
+function trusted(r: Result, key: Key | undefined): string[] {
   const list = [...trust];
+  if (r.log === undefined) list.unshift(heads);
+  else {
+    list.unshift("that everybody sees the same log: compare its size and root with those that others see, or ask for a witness's cosignature");
+    if (r.log.notYet > 0) list.unshift(`${count(r.log.notYet, "message that is", "messages that are")} not yet in the log: anyone with the journals can change them`);
+    if (key !== undefined) list.unshift(`that this is the log's key, which came from the log itself: compare it with the published one: ${showKey(key)}`);
+  }
   const missing = r.manifest.partitions - r.checked.length;
   if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
   const bare = r.checked.filter((c) => c.books === undefined).map((c) => c.stream);
@@ -84,22 +105,32 @@ function line(c: Checked): string {
     `${count(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count(c.statements, "statement", "statements")}, ${books}`;
 }
 
-function print(r: Result): string[] {
+function logLine(l: LogResult): string {
+  const more = [
+    count(l.equal, "message equals its entry", "messages equal their entries"), `${l.notYet.toLocaleString("en-US")} not yet in the log`,
+    `${count(l.newer, "entry", "entries")} newer than the export`, count(l.losses, "loss", "losses"), `${count(l.lost, "entry", "entries")} of lost messages`,
+    `${count(l.others, "other entry", "other entries")}`,
+  ];
+  return `${l.origin}: ${count(l.size, "entry", "entries")}, root ${l.root}, ${more.join(", ")}`;
+}
+
+function print(r: Result, key: Key | undefined): string[] {
   const { report } = r;
   const out = report.differences.map(showDifference);
   if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
   out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
-  out.push("Remains on trust:", ...trusted(r).map((t) => `  - ${t}`));
+  if (r.log !== undefined) out.push("Log:", `  ${logLine(r.log)}`);
+  out.push("Remains on trust:", ...trusted(r, key).map((t) => `  - ${t}`));
   out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
   const least = report.more ? "at least " : "";
   out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count(report.count, "difference", "differences")}.`);
   return out;
 }
 
-function asJson(r: Result): string {
+function asJson(r: Result, key: Key | undefined): string {
   return JSON.stringify({
     ok: r.report.count === 0, differences: r.report.count, more: r.report.more, first: r.report.differences,
-    checked: r.checked, trust: trusted(r), version: r.manifest.version, installation: r.manifest.installation,
+    checked: r.checked, log: r.log, trust: trusted(r, key), version: r.manifest.version, installation: r.manifest.installation,
   });
 }
 
@@ -117,6 +148,44 @@ async function showOne(v: Verifier, manifest: Manifest, id: string): Promise<num
   return v.report.count === 0 ? 0 : 1;
 }
 
+interface Opened {
+  key: Key;
+  checkpoint: Checkpoint | undefined;
+  kept: Checkpoint | undefined;
+}
+
+const longestNote = 1 << 20;
+
+/** Opens the checkpoints of a log. One that the key did not sign is a difference. */
+async function openLog(v: Verifier, node: Node, o: Options, place: string): Promise<Opened> {
+  const files = node.log(place);
+  const file = async (name: string): Promise<Uint8Array> => {
+    const bytes = await files.read(name, longestNote);
+    if (bytes === undefined) throw new Unreadable(`${place} has no ${name}`);
+    return bytes;
+  };
+  let key: Key;
+  try {
+    key = parseKey(node.hash, o.key ?? new TextDecoder().decode(await file("key")));
+  } catch (e) {
+    if (!(e instanceof Malformed)) throw e;
+    if (o.key !== undefined) throw new Usage(`--key: ${e.message}.`);
+    throw new Unreadable(e.message);
+  }
+  const open = async (bytes: Uint8Array, what: string): Promise<Checkpoint | undefined> => {
+    try {
+      return await openCheckpoint(bytes, key, node.ed25519);
+    } catch (e) {
+      if (!(e instanceof Malformed)) throw e;
+      v.report.add({ what, field: "signature", expected: `one of ${key.name}+${key.hash}`, found: e.message });
+      return undefined;
+    }
+  };
+  const checkpoint = await open(await file("checkpoint"), "checkpoint");
+  const kept = o.checkpoint === undefined ? undefined : await open(node.read(o.checkpoint), "kept checkpoint");
+  return { key, checkpoint, kept };
+}
+
 /** Runs the command, and returns its exit code. */
 export async function run(args: string[]): Promise<number> {
   try {
@@ -130,8 +199,11 @@ export async function run(args: string[]): Promise<number> {
     const manifest = parseManifest(await folder.manifest());
     const v = new Verifier(folder, manifest, node.hash, node.decode);
     if (o.account !== undefined) return await showOne(v, manifest, o.account);
+    const opened = o.log === undefined ? undefined : await openLog(v, node, o, o.log);
     const result = await v.run(o.partition);
-    console.log(o.json ? asJson(result) : print(result).join("\n"));
+    if (opened?.checkpoint !== undefined) result.log = await v.log(node.log(o.log!), opened.checkpoint, opened.kept, o.partition);
+    const own = o.key === undefined ? opened?.key : undefined;
+    console.log(o.json ? asJson(result, own) : print(result, own).join("\n"));
     return result.report.count === 0 ? 0 : 1;
   } catch (e) {
     if (e instanceof Usage) console.error(`${e.message}\n\n${usage}`);

@@ -1,6 +1,8 @@
 // Files, under node. The only part that needs node: it is loaded when the command runs.
 
 import type { Message } from "./fold.ts";
+import type { LogFiles } from "./log.ts";
+import type { Ed25519 } from "./note.ts";
 import type { Hash } from "./sha256.ts";
 import { type Folder, type OpenFile, Unreadable } from "./verify.ts";
 
@@ -10,6 +12,10 @@ export interface Node {
   folder(path: string): Folder;
   hash: Hash;
   decode(line: string): Message | undefined;
+  ed25519: Ed25519;
+  /** The files of a log at a URL or in a folder. */
+  log(place: string): LogFiles;
+  read(file: string): Uint8Array;
 }
 
 export async function loadNode(): Promise<Node> {
@@ -75,7 +81,54 @@ export async function loadNode(): Promise<Node> {
     },
     open: (file) => open(path.join(dir, file)),
   });
-  return { folder, hash, decode };
+
+  const ed25519: Ed25519 = async (key, message, signature) => {
+    const jwk = { kty: "OKP", crv: "Ed25519", x: Buffer.from(key).toString("base64url") };
+    return crypto.verify(null, message, crypto.createPublicKey({ key: jwk, format: "jwk" }), signature);
+  };
+
+  function read(file: string): Uint8Array {
+    try {
+      return fs.readFileSync(file);
+    } catch (e) {
+      throw new Unreadable((e as Error).message);
+    }
+  }
+
+  function log(place: string): LogFiles {
+    if (/^https?:\/\//.test(place)) return { read: (name, limit) => download(`${place.replace(/\/+$/, "")}/${name}`, limit) };
+    return {
+      async read(name, limit) {
+        const file = path.join(place, name);
+        const size = fs.statSync(file, { throwIfNoEntry: false })?.size;
+        if (size === undefined) return undefined;
+        if (size > limit) throw new Unreadable(`${file} has ${size} bytes, more than ${limit}`);
+        return read(file);
+      },
+    };
+  }
+  return { folder, hash, decode, ed25519, log, read };
+}
+
+const patience = 60_000;
+
+async function download(url: string, limit: number): Promise<Uint8Array | undefined> {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(patience) });
+    if (response.status === 404) return undefined;
+    if (!response.ok) throw new Unreadable(`${url}: ${response.status}`);
+    const parts: Uint8Array[] = [];
+    let size = 0;
+    for await (const part of response.body ?? []) {
+      parts.push(part as Uint8Array);
+      size += part.length;
+      if (size > limit) throw new Unreadable(`${url} has more than ${limit} bytes`);
+    }
+    return Buffer.concat(parts);
+  } catch (e) {
+    if (e instanceof Unreadable) throw e;
+    throw new Unreadable(`${url}: ${((e as Error).cause as Error | undefined)?.message ?? (e as Error).message}`);
+  }
 }
 
 function isFileError(e: unknown): boolean {

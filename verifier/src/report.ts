@@ -1,7 +1,7 @@
 // What a run found.
 
 export interface Difference {
-  partition: number;
+  partition?: number;
   account?: string;
   /** The table, and the row in it. */
   what: string;
@@ -23,6 +23,13 @@ export class Report {
     this.count++;
     if (this.differences.length < shown) this.differences.push({ ...d, expected: short(d.expected), found: short(d.found) });
   }
+
+  /** Adds all of another report. */
+  take(r: Report): void {
+    this.differences.push(...r.differences.slice(0, shown - this.differences.length));
+    this.count += r.count;
+    this.more ||= r.more;
+  }
 }
 
 function short(text: string): string {
@@ -32,7 +39,8 @@ function short(text: string): string {
 export function showDifference(d: Difference): string {
   const account = d.account === undefined ? "" : `, account ${d.account}`;
   const field = d.field === undefined ? "" : `, field ${d.field}`;
-  return `partition ${d.partition}${account}, ${d.what}${field}: expected ${d.expected}, found ${d.found}`;
+  const partition = d.partition === undefined ? "" : `partition ${d.partition}${account}, `;
+  return `${partition}${d.what}${field}: expected ${d.expected}, found ${d.found}`;
 }
 
 type Json = Record<string, unknown>;

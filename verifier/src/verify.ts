@@ -3,6 +3,8 @@
 import { Collector, collectBooks, compareBooks, locate, Recorder } from "./books.ts";
 import { Fold, type Message } from "./fold.ts";
 import { fromBase64, hex, idNumber, showId } from "./ids.ts";
+import { LogCheck, type LogFiles, type LogResult } from "./log.ts";
+import type { Checkpoint } from "./note.ts";
 import { Report } from "./report.ts";
 import type { Hash } from "./sha256.ts";
 import { Impossible } from "./settle.ts";
@@ -69,6 +71,7 @@ export interface Result {
   checked: Checked[];
   report: Report;
   bounded: number;
+  log: LogResult | undefined;
 }
 
 function entry<T>(object: unknown, name: string, is: (v: unknown) => v is T): T {
@@ -150,7 +153,7 @@ export class Verifier {
       seen.add(j.partition);
       await this.journal(j);
     }
-    return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count };
+    return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count, log: undefined };
   }
 
   private async journal(j: Journal): Promise<void> {
@@ -263,6 +266,26 @@ export class Verifier {
       this.report.add({ partition: j.partition, account: showId(id), what: "ledger or closed", expected: "as folded", found: "other rows" });
     }
     if (this.report.count === before) this.differs(j, "books", "rows", "as folded", "others");
+  }
+
+  /** Compares the export with a log. Kept is an earlier checkpoint of it. */
+  async log(files: LogFiles, checkpoint: Checkpoint, kept: Checkpoint | undefined, only: number | undefined): Promise<LogResult> {
+    const { installation, journals, partitions } = this.manifest;
+    if (checkpoint.origin !== `quire/${installation}`) {
+      this.report.add({ what: "log", field: "origin", expected: `quire/${installation}`, found: checkpoint.origin });
+    }
+    const chosen = journals.filter((j) => (only === undefined || j.partition === only) && j.partition < partitions);
+    const list = chosen.map((j) => ({ partition: j.partition, messages: j.messages, open: () => this.messages(j) }));
+    return await new LogCheck(files, this.hash, checkpoint, kept, partitions, list).run(this.report);
+  }
+
+  private *messages(j: Journal): Generator<Message> {
+    let sequence = 0;
+    for (const line of this.folder.open(j.file).lines as Iterable<string>) {
+      const m = this.decode(line) ?? parseMessage(line);
+      if (m?.sequence !== ++sequence) return;
+      yield m;
+    }
   }
 
   /** One account, with all of its entries. */

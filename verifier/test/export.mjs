@@ -58,7 +58,7 @@ const file = (name, lines) => {
   return { text, entry: { file: name, bytes: Buffer.byteLength(text), sha256: createHash("sha256").update(text).digest("hex") } };
 };
 
-/** Writes an export whose manifest fits its files, and verifies it. Edit changes the manifest last. */
+/** Writes an export whose manifest fits its files, and verifies it. Edit changes the manifest last. Args may depend on the folder. */
 export async function verify(parts, args = [], edit = () => {}) {
   const dir = mkdtempSync(join(tmpdir(), "quire-verifier-"));
   try {
@@ -76,7 +76,8 @@ export async function verify(parts, args = [], edit = () => {}) {
     };
     edit(manifest, dir);
     if (manifest.format !== undefined) writeFileSync(join(dir, "manifest.json"), JSON.stringify(manifest));
-    return await capture(() => run(["--export", dir, ...args]));
+    const rest = typeof args === "function" ? args(dir) : args;
+    return await capture(() => run(["--export", dir, ...rest]));
   } finally {
     rmSync(dir, { recursive: true, force: true });
   }
