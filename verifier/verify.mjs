@@ -2133,7 +2133,7 @@ function showKey(s, a, k2, inOutcome) {
   const usage2 = showKeyUsage(a, l);
   if (usage2.length > 0) j["usage"] = usage2;
   if (!inOutcome) u64(j, "fingerprint", idNumber(k2.fingerprint));
-  put(j, "capped", s.rules >= 2 && isCapped(s, a, l));
+  put(j, "capped", s.rules >= 2 && isCapped(s, a, k2));
   return j;
 }
 function showKeyUsage(a, l) {
@@ -2149,9 +2149,11 @@ function showKeyUsage(a, l) {
   }
   return lines;
 }
-function isCapped(s, a, l) {
+function isCapped(s, a, k2) {
+  const l = k2.lineage;
   if (l.cap === void 0 && a.cap === void 0) return false;
-  const sold = planOf(s.book, a.tier).terms.filter((t) => t.overage && t.limit >= 0);
+  const admits = (quotaKey) => l.scopes.length === 0 || l.scopes.includes(quotaKey);
+  const sold = planOf(s.book, a.tier).terms.filter((t, quotaKey) => t.overage && t.limit >= 0 && admits(quotaKey));
   return sold.length > 0 && sold.every((t) => reachedCap(s, a, l, t.price) !== void 0);
 }
 function showAccount(s, a) {

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -23,6 +24,7 @@ import (
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/plan"
+	"quire.dev/services/standalone/internal/export"
 )
 
 var verifierSeed = flag.Uint64("verifier.seed", 0, "what TestTheVerifierFindsWhatBillingShows draws; 0 draws one")
@@ -341,15 +343,23 @@ func TestTheVerifierFindsWhatBillingShows(t *testing.T) {
 	}
 	a.stop(t, c)
 	// The second one ends while nothing runs. So does the time in which the account that leaves could stay.
-	for _, at := range []time.Time{month.Add(20 * time.Minute), month.AddDate(0, 0, 15), month.AddDate(0, 1, 2)} {
+	for i, at := range []time.Time{month.Add(20 * time.Minute), month.AddDate(0, 0, 15), month.AddDate(0, 1, 2)} {
+		if i > 0 {
+			a.stop(t, c)
+		}
 		c = start(at)
 		work(random.Uint64(), 200)()
 		a.check(t, seed, c)
-		a.stop(t, c)
 	}
 	t.Logf("%v\nattack:%s", v.statuses, a.summary())
 
-	to := filepath.Join(t.TempDir(), "export")
+	to := filepath.Join(t.TempDir(), "running")
+	exportTo(t, folder, settings, to, "--books")
+	key := logged(t, c, to)
+	changedMessage(t, to, c.base+"/log", key, random)
+	a.stop(t, c)
+
+	to = filepath.Join(t.TempDir(), "stopped")
 	m := exportTo(t, folder, settings, to, "--books")
 	out, code := verifier(t, "--export", to)
 	t.Logf("%s", out)
@@ -379,6 +389,100 @@ func TestTheVerifierFindsWhatBillingShows(t *testing.T) {
 	out, code = verifier(t, "--export", to)
 	if code != 1 || !strings.Contains(out, fmt.Sprintf("partition %d, account ", edited.Partition)) || !strings.Contains(out, line.Ledger.ID) || strings.Contains(out, "sha256") {
 		t.Errorf("seed %d: of the changed entry %s: exit code %d\n%s", seed, line.Ledger.ID, code, out)
+	}
+}
+
+// logged waits until the log of a running process has all messages of an export, which then have to equal its entries. It returns the
+// log's key.
+func logged(t *testing.T, c *child, exported string) (key string) {
+	t.Helper()
+	answer, err := http.Get(c.base + "/log/key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	data, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key = strings.TrimSpace(string(data))
+	var out string
+	eventually.True(t, "the log has all messages", func() bool {
+		var code int
+		if out, code = verifier(t, "--export", exported, "--log", c.base+"/log", "--key", key); code != 0 {
+			keepExport(t, exported)
+			t.Fatalf("exit code %d\n%s", code, out)
+		}
+		return strings.Contains(out, ", 0 not yet in the log, ")
+	})
+	t.Logf("%s", out)
+	kept := filepath.Join(t.TempDir(), "checkpoint")
+	sameKey := []string{"--export", exported, "--log", c.base + "/log", "--checkpoint", kept}
+	first, err := http.Get(c.base + "/log/checkpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Body.Close()
+	if data, err = io.ReadAll(first.Body); err == nil {
+		err = os.WriteFile(kept, data, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, code := verifier(t, sameKey...); code != 0 || !strings.Contains(out, "that this is the log's key") {
+		t.Errorf("with the log's own key: exit code %d\n%s", code, out)
+	}
+	return key
+}
+
+// changedMessage changes a message of an export, and SHA-256 and chain of its manifest, so that nothing but the log shows it.
+func changedMessage(t *testing.T, to, log, key string, random *rand.Rand) {
+	t.Helper()
+	partition := random.IntN(2)
+	manifest := func() (j export.Journal) {
+		data, err := os.ReadFile(filepath.Join(to, "manifest.json"))
+		m := export.Manifest{}
+		if err == nil {
+			err = json.Unmarshal(data, &m)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.Journals[partition]
+	}
+	before := manifest()
+	path := filepath.Join(to, before.File)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.SplitAfter(data, []byte("\n"))
+	changed := 1 + random.IntN(int(before.Messages))
+	for regexp.MustCompile(`"time":"[0-9]*9"`).Match(lines[changed-1]) { // a nanosecond later would be another millisecond, perhaps
+		changed = 1 + random.IntN(int(before.Messages))
+	}
+	lines[changed-1] = regexp.MustCompile(`("time":"[0-9]*)([0-8])"`).ReplaceAllFunc(lines[changed-1], func(b []byte) []byte {
+		b = bytes.Clone(b)
+		b[len(b)-2]++
+		return b
+	})
+	rewrite(t, to, path, bytes.Join(lines, nil))
+	after := manifest()
+	chains := chainsOf(t, path, after)
+	rewritten, err := os.ReadFile(filepath.Join(to, "manifest.json"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(to, "manifest.json"), bytes.Replace(rewritten, []byte(before.Chain), []byte(chains[len(chains)-1]), 1), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, code := verifier(t, "--export", to); code != 0 {
+		t.Errorf("without the log: exit code %d\n%s", code, out)
+	}
+	out, code := verifier(t, "--export", to, "--log", log, "--key", key)
+	named := regexp.MustCompile(fmt.Sprintf(`(?m)^partition %d, log, entry \d+ \(message %d\), field time: expected \d+, found \d+$`, partition, changed))
+	if code != 1 || !named.MatchString(out) || !strings.Contains(out, "DIFFERS: 1 difference.") {
+		t.Errorf("of the changed message %d of partition %d: exit code %d\n%s", changed, partition, code, out)
 	}
 }
 

@@ -59,7 +59,7 @@ export function showKey(s: State, a: Account, k: Key, inOutcome: boolean): Json 
   const usage = showKeyUsage(a, l);
   if (usage.length > 0) j["usage"] = usage;
   if (!inOutcome) u64(j, "fingerprint", idNumber(k.fingerprint));
-  put(j, "capped", s.rules >= 2 && isCapped(s, a, l));
+  put(j, "capped", s.rules >= 2 && isCapped(s, a, k));
   return j;
 }
 
@@ -77,10 +77,12 @@ function showKeyUsage(a: Account, l: Lineage): Json[] {
   return lines;
 }
 
-/** A cap leaves too little for any request over quota. */
-function isCapped(s: State, a: Account, l: Lineage): boolean {
+/** A cap leaves too little for any request over quota that the key's scopes admit. */
+function isCapped(s: State, a: Account, k: Key): boolean {
+  const l = k.lineage;
   if (l.cap === undefined && a.cap === undefined) return false;
-  const sold = planOf(s.book, a.tier).terms.filter((t) => t.overage && t.limit >= 0);
+  const admits = (quotaKey: number): boolean => l.scopes.length === 0 || l.scopes.includes(quotaKey);
+  const sold = planOf(s.book, a.tier).terms.filter((t, quotaKey) => t.overage && t.limit >= 0 && admits(quotaKey));
   return sold.length > 0 && sold.every((t) => reachedCap(s, a, l, t.price) !== undefined);
 }
 

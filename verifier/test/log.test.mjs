@@ -205,7 +205,7 @@ test(`${forgeries} forgeries are found where they are`, async (t) => {
           list[k] = Buffer.from(e);
           list[k].writeUInt16BE(own === a ? b : a, 1);
         })),
-        says: "^partition \\d, log, entry \\d \\(message 1\\), field ",
+        says: "^partition \\d, log, entry \\d+ \\(message 1\\), field ",
       };
     },
     "another partition": () => {
