@@ -5048,7 +5048,8 @@ function trusted(r, key) {
   if (r.log === void 0) list.unshift(heads);
   else {
     list.unshift("that everybody sees the same log: compare its size and root with those that others see, or ask for a witness's cosignature");
-    if (r.log.notYet > 0) list.unshift(`${count2(r.log.notYet, "message that is", "messages that are")} not yet in the log: anyone with the journals can change them`);
+    const rest = count2(r.log.notYet, "message that is", "messages that are");
+    if (r.log.notYet > 0) list.unshift(`${rest} not yet in the log: anyone with the journals can change them`);
     if (key !== void 0) list.unshift(`that this is the log's key, which came from the log itself: compare it with the published one: ${showKey2(key)}`);
   }
   const missing = r.manifest.partitions - r.checked.length;

@@ -317,7 +317,8 @@ const args = (...more) => (dir) => ["--log", join(dir, "log"), ...more.map((a) =
 test("the command with a folder", async () => {
   const { code, out, err } = await verify(whole, args("--key", signer.key), (m, dir) => write(dir));
   assert.equal(code, 0, out + err);
-  assert.match(out, new RegExp(`^ {2}quire/test: ${messages.length} entries, root .*, ${messages.length} messages equal their entries, 0 not yet in the log`, "m"));
+  const n = messages.length;
+  assert.match(out, new RegExp(`^ {2}quire/test: ${n} entries, root .*, ${n} messages equal their entries, 0 not yet in the log`, "m"));
   assert.doesNotMatch(out, /came from the log itself/);
   const own = await verify(whole, args(), (m, dir) => write(dir));
   assert.equal(own.code, 0, own.out);
