@@ -83,6 +83,10 @@ function trusted(r: Result, key: Key | undefined): string[] {
   if (r.log === undefined) list.unshift(heads);
   else {
     list.unshift("that everybody sees the same log: compare its size and root with those that others see, or ask for a witness's cosignature");
+    if (r.log.losses > 0) {
+      const taken = count(r.log.lost, "message", "messages");
+      list.unshift(`that ${count(r.log.losses, "recorded loss", "recorded losses")} of ${taken} had a cause: the log shows when, and not what was in them`);
+    }
     const rest = count(r.log.notYet, "message that is", "messages that are");
     if (r.log.notYet > 0) list.unshift(`${rest} not yet in the log: anyone with the journals can change them`);
     if (key !== undefined) list.unshift(`that this is the log's key, which came from the log itself: compare it with the published one: ${showKey(key)}`);

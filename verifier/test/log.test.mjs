@@ -327,6 +327,16 @@ test("the command with a folder", async () => {
   assert.equal(JSON.parse(json.out).log.equal, messages.length);
 });
 
+test("the command says that a loss remains on trust", async () => {
+  const entries = messages.map((m) => entryOf(0, m));
+  const lost = [entryOf(0, { ...messages[7], sequence: 401 }), lossOf(0, 400)];
+  const list = logOf([...entries.slice(0, 400), ...lost, ...entries.slice(400)], signer);
+  const { code, out, err } = await verify(whole, args("--key", signer.key), (m, dir) => write(dir, list));
+  assert.equal(code, 0, out + err);
+  assert.match(out, /1 loss, 1 entry of lost messages,/);
+  assert.match(out, /^ {2}- that 1 recorded loss of 1 message had a cause/m);
+});
+
 test("the command finds a message that was changed with chain and SHA-256", async () => {
   const list = messages.map((m, i) => (i === 500 ? { ...m, time: String(BigInt(m.time) + 1n) } : m));
   const { code, out } = await verify(exportOf(list), args("--key", signer.key), (m, dir) => write(dir));
