@@ -108,6 +108,7 @@ func TestMoneyUnderAttack(t *testing.T) {
 		a.audited(t, folder)
 		forget(t, folder) // the snapshots: the next start folds all of the journal
 	}
+	agrees(t, folder)
 	t.Logf("seed %d: %d kills, %d operations:%s; %d of them were charged %s credits", seed, *attackRounds, a.done.Load(), a.summary(), a.charged(), a.total())
 }
 

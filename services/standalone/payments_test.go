@@ -60,4 +60,5 @@ func TestPaymentsUnderKills(t *testing.T) {
 	if out, errs, code := quire(t, folder, []string{"QUIRE_ADMIN_TOKEN=" + testAdminToken}, "audit", "--deep"); code != 0 || !strings.Contains(out, "everything matches") {
 		t.Errorf("audit: %d %s %s", code, out, errs)
 	}
+	agrees(t, folder)
 }

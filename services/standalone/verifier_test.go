@@ -40,6 +40,23 @@ func verifier(t *testing.T, args ...string) (out string, code int) {
 	return string(data), cmd.ProcessState.ExitCode()
 }
 
+// agrees exports from a folder and fails unless the verifier comes to the same books. Without node it does nothing.
+func agrees(t *testing.T, folder string) {
+	t.Helper()
+	if _, err := exec.LookPath("node"); err != nil {
+		t.Log("NOT TESTED: the verifier. There is no node.")
+		return
+	}
+	to := filepath.Join(t.TempDir(), "export")
+	exportTo(t, folder, []string{"QUIRE_ADMIN_TOKEN=" + testAdminToken}, to, "--books")
+	out, code := verifier(t, "--export", to)
+	t.Logf("%s", out)
+	if code != 0 {
+		keepExport(t, to)
+		t.Errorf("the verifier: exit code %d", code)
+	}
+}
+
 // variety makes calls of every kind that billing's journals record, of which many are refused, with accounts of its own.
 type variety struct {
 	*attack
