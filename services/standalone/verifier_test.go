@@ -192,7 +192,8 @@ func (v *variety) change(ctx context.Context, n *attackAccount, random *rand.Ran
 	case 14:
 		c = owner(http.MethodPost, "webhooks", `{"url":"https://127.0.0.1:1/hook","events":["quota.threshold","cap.threshold","paste.created"],"thresholds":[%d,100]}`, 1+random.IntN(50))
 	case 15:
-		c = owner(http.MethodPost, "keys", `{"name":"key %d","scopes":["files.upload",%q]}`, random.IntN(1000), quota)
+		scopes := []string{`"files.upload",`, ""}[random.IntN(2)]
+		c = owner(http.MethodPost, "keys", `{"name":"key %d","scopes":[%s%q],"spendingCap":{"amount":"0.00%d","period":"day"}}`, random.IntN(1000), scopes, quota, random.IntN(10))
 	case 16:
 		c = owner(http.MethodPost, "keys", `{"limits":{"files.upload":%d},"expiresAt":%q}`, random.IntN(5), v.server.now().Add(time.Duration(1+random.IntN(200))*time.Hour).Format(time.RFC3339))
 	case 17, 18:
