@@ -271,8 +271,8 @@ export class Verifier {
   /** Compares the export with a log. Kept is an earlier checkpoint of it. */
   async log(files: LogFiles, checkpoint: Checkpoint, kept: Checkpoint | undefined, only: number | undefined): Promise<LogResult> {
     const { installation, journals, partitions } = this.manifest;
-    if (checkpoint.origin !== `quire/${installation}`) {
-      this.report.add({ what: "log", field: "origin", expected: `quire/${installation}`, found: checkpoint.origin });
+    if (!checkpoint.origin.startsWith(`quire/${installation}/`)) {
+      this.report.add({ what: "log", field: "origin", expected: `quire/${installation}/…`, found: checkpoint.origin });
     }
     const chosen = journals.filter((j) => (only === undefined || j.partition === only) && j.partition < partitions);
     const list = chosen.map((j) => ({ partition: j.partition, messages: j.messages, open: () => this.messages(j) }));

@@ -10,7 +10,7 @@ import { exportOf, verify } from "./export.mjs";
 import { Drawn, random } from "./journal.mjs";
 import { entryOf, items, leaf, logOf, lossOf, path, root, Signer } from "./log.mjs";
 
-const signer = new Signer("quire/test");
+const signer = new Signer("quire/test/0a1b2c3d");
 const { messages } = new Drawn(5).draw(700);
 
 /** Checks the messages of partitions against a log, with the parts that browsers have. */
@@ -220,7 +220,7 @@ test(`${forgeries} forgeries are found where they are`, async (t) => {
       files.set("checkpoint", logOf(other, signer).get("checkpoint"));
       return { files, says: "^checkpoint, field root: expected " };
     },
-    "another key": () => ({ files: logOf(entries, new Signer("quire/test")), throws: /has no signature of the key/ }),
+    "another key": () => ({ files: logOf(entries, new Signer("quire/test/0a1b2c3d")), throws: /has no signature of the key/ }),
     "another name": () => ({ files: logOf(entries, new Signer("quire/other")), throws: /the checkpoint is of quire\/other/ }),
     "a signature": () => {
       const files = logOf(entries, signer);
@@ -318,7 +318,7 @@ test("the command with a folder", async () => {
   const { code, out, err } = await verify(whole, args("--key", signer.key), (m, dir) => write(dir));
   assert.equal(code, 0, out + err);
   const n = messages.length;
-  assert.match(out, new RegExp(`^ {2}quire/test: ${n} entries, root .*, ${n} messages equal their entries, 0 not yet in the log`, "m"));
+  assert.match(out, new RegExp(`^ {2}quire/test/0a1b2c3d: ${n} entries, root .*, ${n} messages equal their entries, 0 not yet in the log`, "m"));
   assert.doesNotMatch(out, /came from the log itself/);
   const own = await verify(whole, args(), (m, dir) => write(dir));
   assert.equal(own.code, 0, own.out);
@@ -346,7 +346,7 @@ test("the command finds a message that was changed with chain and SHA-256", asyn
 
 test("the command with wrong keys, checkpoints and logs", async () => {
   const cases = [
-    [["--key", new Signer("quire/test").key], 1, /^checkpoint, field signature: expected one of quire\/test\+[0-9a-f]{8}, found the checkpoint has no signature/m],
+    [["--key", new Signer("quire/test/0a1b2c3d").key], 1, /^checkpoint, field signature: expected one of quire\/test\/0a1b2c3d\+[0-9a-f]{8}, found the checkpoint has no signature/m],
     [["--key", "quire/test+00000000+AZGaz"], 2, /--key: the key/],
     [["--key", `${signer.key.split("+")[0]}+00000000+${signer.key.split("+").slice(2).join("+")}`], 2, /--key: the key's hash is/],
     [["--checkpoint", "DIR/log/checkpoint"], 0, /OK/],
@@ -366,7 +366,7 @@ test("the command with wrong keys, checkpoints and logs", async () => {
   assert.match(key.err, /^--key and --checkpoint need --log/);
   const other = await verify(whole, args(), (m, dir) => { m.installation = "else"; write(dir); });
   assert.equal(other.code, 1);
-  assert.match(other.out, /^log, field origin: expected quire\/else, found quire\/test/m);
+  assert.match(other.out, /^log, field origin: expected quire\/else\/…, found quire\/test\/0a1b2c3d/m);
 });
 
 test("the command with a log that is served", async () => {
