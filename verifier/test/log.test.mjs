@@ -322,7 +322,7 @@ test("the command with a folder", async () => {
   assert.doesNotMatch(out, /came from the log itself/);
   const own = await verify(whole, args(), (m, dir) => write(dir));
   assert.equal(own.code, 0, own.out);
-  assert.match(own.out, /that this is the log's key, which came from the log itself: compare it with the published one: quire\/test\+/);
+  assert.match(own.out, /that this is the log's key, which came from the log itself: compare it with the published one: quire\/test\/0a1b2c3d\+/);
   const json = await verify(whole, args("--json"), (m, dir) => write(dir));
   assert.equal(JSON.parse(json.out).log.equal, messages.length);
 });
