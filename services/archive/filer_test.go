@@ -1,0 +1,79 @@
+package archive
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/segment"
+)
+
+func TestMessagesWaitForAFullSegment(t *testing.T) {
+	s := newStack(t)
+	service := s.service(s.blobs)
+	now := time.Now()
+	service.deps.Clock = func() time.Time { return now }
+	for range 10 {
+		s.publish(0)
+		s.must(service)
+	}
+	segments := func() int {
+		t.Helper()
+		listing, err := service.filer.archive.List(t.Context(), event.Billing.Stream(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(listing.Segments)
+	}
+	if n := segments(); n != 0 {
+		t.Errorf("%d segments of messages that are not old", n)
+	}
+	m, err := service.journals[0].Get(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for age, want := range []int{0, 1} {
+		now = m.Time.Add(service.cfg.SegmentAge + time.Duration(age) - 1)
+		s.must(service)
+		if n := segments(); n != want {
+			t.Errorf("the oldest message is %v old, and there are %d segments", now.Sub(m.Time), n)
+		}
+	}
+}
+
+func TestSegmentsFindAccountsAndRequests(t *testing.T) {
+	s := newStack(t)
+	service := s.service(s.blobs)
+	first, second := event.NewRequestID(), event.NewRequestID()
+	s.send(event.UsageSubject(0), &event.UsageBatch{Source: "edge", Number: 1, Admissions: []*event.Admission{{RequestId: first[:], Account: 1}, {RequestId: second[:], Account: 2, Anonymous: true}}})
+	s.must(service)
+	s.send(event.Paste.SettleSubject(0), &event.UsageBatch{Source: "PASTE_0", Settlements: []*event.Settlement{{RequestId: first[:], Account: 3}}})
+	s.must(service)
+	s.send(event.AccountSubject(0), &event.CommandBatch{Source: "edge", Number: 1, Commands: []*event.Command{{RequestId: second[:], Account: 4}}})
+	s.must(service)
+	for name, c := range map[string]struct {
+		query segment.Query
+		want  []uint64
+	}{
+		"an admission":       {segment.Query{Account: 1}, []uint64{1}},
+		"a network":          {segment.Query{Network: 2}, []uint64{1}},
+		"not an account":     {segment.Query{Account: 2}, nil},
+		"a settlement":       {segment.Query{Account: 3}, []uint64{2}},
+		"a command":          {segment.Query{Account: 4}, []uint64{3}},
+		"an account's calls": {segment.Query{Account: 1, Requests: segment.Around(first, 0)}, []uint64{1}},
+		"at another time":    {segment.Query{Account: 1, Requests: &segment.Between{Lowest: first.UnixMilli() - 10_000, Highest: first.UnixMilli() - 5000}}, nil},
+	} {
+		var got []uint64
+		found := service.filer.archive.Messages(t.Context(), service.filer.archive.Find(t.Context(), event.Billing.Stream(0), c.query))
+		for m, err := range found {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, m.Sequence)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: messages %v, want %v", name, got, c.want)
+		}
+	}
+}
