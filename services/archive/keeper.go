@@ -311,7 +311,7 @@ func (k *keeper) publish(ctx context.Context) error {
 	if checkpoint, err = k.cosign(ctx, tree, checkpoint); err != nil {
 		return err
 	}
-	if published.N == 0 {
+	if shown == nil {
 		if err := k.publishKey(ctx); err != nil {
 			return err
 		}
