@@ -161,6 +161,10 @@ func (p *Purchases) cancelOthers(ctx context.Context, provider payments.Provider
 		if err := provider.Cancel(ctx, s.Id, false); err != nil && !errors.Is(err, payments.ErrNotFound) {
 			return fmt.Errorf("cancel the subscription %s, which a newer one replaces: %w", s.Id, err)
 		}
+		// The webhook about it may be lost, and until the next comparison the account's plan would depend on a subscription that has ended.
+		if err := p.syncSubscription(ctx, provider, s.Id); err != nil && !errors.Is(err, payments.ErrNotFound) && !errors.Is(err, payments.ErrMismatch) {
+			return err
+		}
 	}
 	return nil
 }
