@@ -23,6 +23,7 @@ import (
 
 // TestTheDocumentChecksAnEntryByHand runs the commands of docs/proof.md as they are.
 func TestTheDocumentChecksAnEntryByHand(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"curl", "openssl", "sha256sum"} {
 		if _, err := exec.LookPath(name); err != nil {
 			t.Skip(err)
