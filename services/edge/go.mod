@@ -25,7 +25,12 @@ require (
 	rsc.io/qr v0.2.0
 )
 
-require github.com/stripe/stripe-go/v82 v82.5.1 // indirect
+require (
+	filippo.io/mldsa v0.0.0-20260215214346-43d0283efc3e // indirect
+	github.com/stripe/stripe-go/v82 v82.5.1 // indirect
+	github.com/transparency-dev/formats v0.1.1 // indirect
+	golang.org/x/mod v0.43.0 // indirect
+)
 
 require (
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect
