@@ -28,6 +28,8 @@ var (
 	ErrInvalid = errors.New("invalid blob argument")
 	// ErrSize: the reader given to Put held fewer or more bytes than announced.
 	ErrSize = errors.New("blob size differs from the announced one")
+	// ErrTooLarge: the blob has more bytes than Read was to read.
+	ErrTooLarge = errors.New("blob is too large")
 )
 
 // MaxKeyBytes bounds a key, so that it fits into one file name and any S3 server's limit.
@@ -71,6 +73,22 @@ type Store interface {
 	// sees blobs put or deleted meanwhile is undefined. Sweep reads only the folder given by the first two segments of prefix
 	// that end with a slash.
 	Sweep(ctx context.Context, prefix string, olderThan time.Time, visit func(Info) error) error
+}
+
+// Read reads a whole blob of at most limit bytes into memory. A larger one is ErrTooLarge, and nothing of it is read.
+func Read(ctx context.Context, store Store, key string, limit int64) (data []byte, err error) {
+	reader, info, err := store.Get(ctx, key, 0, -1)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer func() { err = errors.Join(err, reader.Close()) }()
+	if info.Size > limit {
+		return nil, fmt.Errorf("read %s: %w: it has %d bytes, at most %d are expected", key, ErrTooLarge, info.Size, limit)
+	}
+	if data, err = io.ReadAll(reader); err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return data, nil
 }
 
 // Buffering is implemented by stores whose Put buffers bytes in memory.

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/disk"
 )
 
 func TestKeysAreSegmentsOfPlainCharacters(t *testing.T) {
@@ -34,5 +35,25 @@ func TestAPrefixIsWhatAKeyCanBeginWith(t *testing.T) {
 		if err := blob.ValidatePrefix(prefix); !errors.Is(err, blob.ErrInvalid) {
 			t.Errorf("%q: %v, want ErrInvalid", prefix, err)
 		}
+	}
+}
+
+func TestReadIsBounded(t *testing.T) {
+	store, err := disk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	if _, err := store.Put(t.Context(), "a/b", strings.NewReader("seven b"), 7); err != nil {
+		t.Fatal(err)
+	}
+	if data, err := blob.Read(t.Context(), store, "a/b", 7); err != nil || string(data) != "seven b" {
+		t.Errorf("%q, %v", data, err)
+	}
+	if data, err := blob.Read(t.Context(), store, "a/b", 6); !errors.Is(err, blob.ErrTooLarge) || data != nil {
+		t.Errorf("one byte too large: %q, %v", data, err)
+	}
+	if _, err := blob.Read(t.Context(), store, "a/c", 7); !errors.Is(err, blob.ErrNotFound) {
+		t.Errorf("missing: %v", err)
 	}
 }

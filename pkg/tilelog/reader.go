@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -116,26 +115,15 @@ func (r *Reader) tile(ctx context.Context, t tlog.Tile) ([]byte, error) {
 // read reads a blob of at most limit bytes. Once a tile is full, those with fewer hashes may be gone.
 func (r *Reader) read(ctx context.Context, level int, index int64, width, limit int) ([]byte, error) {
 	path := tilePath(level, index, width)
-	reader, info, err := r.blobs.Get(ctx, r.prefix+path, 0, -1)
+	data, err := blob.Read(ctx, r.blobs, r.prefix+path, int64(limit))
 	if errors.Is(err, blob.ErrNotFound) && width < tileWidth {
 		path = tilePath(level, index, tileWidth)
-		reader, info, err = r.blobs.Get(ctx, r.prefix+path, 0, -1)
+		data, err = blob.Read(ctx, r.blobs, r.prefix+path, int64(limit))
 	}
-	if errors.Is(err, blob.ErrNotFound) {
-		return nil, fmt.Errorf("%w: %s is missing", ErrDamaged, path)
+	if errors.Is(err, blob.ErrNotFound) || errors.Is(err, blob.ErrTooLarge) {
+		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read the log's %s: %w", path, err)
-	}
-	defer reader.Close()
-	if info.Size > int64(limit) {
-		return nil, fmt.Errorf("%w: %s has %d bytes", ErrDamaged, path, info.Size)
-	}
-	data, err := io.ReadAll(reader)
-	if err != nil {
-		return nil, fmt.Errorf("read the log's %s: %w", path, err)
-	}
-	return data, nil
+	return data, err
 }
 
 // tileReader is a Reader during one call.

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"golang.org/x/mod/sumdb/tlog"
@@ -28,8 +27,8 @@ const (
 // A cut says which messages come into the log next: of each partition, those after the cut before and up to a sequence, partition
 // after partition. So the log is a function of cuts and journals, and instances that agree on cuts write the same log.
 //
-// Cut n is created under its number, which only one instance can do. Old ones are deleted in order. So an instance that created a cut
-// and still finds the one before knows that the number was never used.
+// Cut n is created under its number, which only one instance can do. Old ones are deleted in order. So an instance that finds both a cut
+// and the one before knows that the number was never used before: see keeper.confirm.
 type cut struct {
 	Number    int64      `json:"number"` // from 1
 	Time      time.Time  `json:"time"`   // by the clock of the instance that made it
@@ -74,22 +73,11 @@ func readRecord(ctx context.Context, blobs blob.Store, key string, to any) (bool
 
 // read reads a blob of at most limit bytes, and returns nil if it does not exist.
 func read(ctx context.Context, blobs blob.Store, key string, limit int64) ([]byte, error) {
-	reader, info, err := blobs.Get(ctx, key, 0, -1)
+	data, err := blob.Read(ctx, blobs, key, limit)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	defer reader.Close()
-	if info.Size > limit {
-		return nil, fmt.Errorf("read %s: it has %d bytes, at most %d are expected", key, info.Size, limit)
-	}
-	data, err := io.ReadAll(reader)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	return data, nil
+	return data, err
 }
 
 func write(ctx context.Context, blobs blob.Store, key string, data []byte) error {

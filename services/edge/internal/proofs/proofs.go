@@ -4,8 +4,6 @@ package proofs
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -95,20 +93,12 @@ func send(c *endpoint.Call, data []byte, cache string) error {
 func (s *Proofs) read(key string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(s.ctx, timeout)
 	defer cancel()
-	reader, info, err := s.blobs.Get(ctx, key, 0, -1)
+	data, err := blob.Read(ctx, s.blobs, key, maxBytes)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, endpoint.NotFound()
 	}
 	if err != nil {
-		return nil, endpoint.Unavailable(fmt.Errorf("read %s: %w", key, err))
-	}
-	defer reader.Close()
-	if info.Size > maxBytes {
-		return nil, endpoint.Unavailable(fmt.Errorf("read %s: it has %d bytes", key, info.Size))
-	}
-	data, err := io.ReadAll(reader)
-	if err != nil {
-		return nil, endpoint.Unavailable(fmt.Errorf("read %s: %w", key, err))
+		return nil, endpoint.Unavailable(err)
 	}
 	return data, nil
 }
