@@ -5,11 +5,20 @@ import (
 	"encoding/binary"
 )
 
-// Kinds returns the kinds of the messages of a billing journal, by subject: docs/journal.md, Streams and subjects.
+// Kinds of the messages of a billing journal: docs/journal.md, Streams and subjects. From KindSettled on there is one for each of
+// Documents.
+const (
+	KindUsage byte = 1 + iota
+	KindCommands
+	KindPrices
+	KindSettled
+)
+
+// Kinds returns the kinds of the messages of a billing journal, by subject.
 func Kinds(partition int) map[string]byte {
-	kinds := map[string]byte{}
-	for i, subject := range Billing.Subjects(partition) {
-		kinds[subject] = byte(i + 1) //nolint:gosec // there are few
+	kinds := map[string]byte{UsageSubject(partition): KindUsage, AccountSubject(partition): KindCommands, PricesSubject(partition): KindPrices}
+	for i, domain := range Documents() {
+		kinds[domain.SettleSubject(partition)] = KindSettled + byte(i) //nolint:gosec // there are few
 	}
 	return kinds
 }

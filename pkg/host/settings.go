@@ -10,6 +10,7 @@ import (
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/config"
+	"quire.dev/pkg/proof"
 	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/witness"
 )
@@ -278,7 +279,7 @@ func (s *Settings) table() []setting {
 			meaning: "Partitions that this instance always folds. Without it the instances share all partitions.",
 		},
 		{
-			name: "QUIRE_CHECKPOINT_KEY", value: config.SecretText(&s.CheckpointKey, 32), readers: Archive | Quire,
+			name: "QUIRE_CHECKPOINT_KEY", value: config.SecretText(&s.CheckpointKey, proof.MinSecretBytes), readers: Archive | Quire,
 			needed: Archive, why: "the log is signed with it", secret: true,
 			meaning: "Secret from which the key of [the log](proof.md) is derived. No other service may have it. With another secret the log can't go on. quire generates one at its first start and keeps it in the data folder.",
 		},

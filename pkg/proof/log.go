@@ -6,3 +6,6 @@ const (
 	LogCheckpoint = LogPrefix + "checkpoint" // a signed note
 	LogKey        = LogPrefix + "key"        // the verifier key of its signature, and a newline
 )
+
+// MinSecretBytes is the least length of the secret that the log's key is derived from.
+const MinSecretBytes = 32

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
@@ -29,7 +30,7 @@ import (
 type Config struct {
 	PartitionCount int           // partitions of every domain; 1
 	Interval       time.Duration // between two checkpoints; 1 min
-	Secret         string        // the log's key is derived from it; of at least MinKeyBytes
+	Secret         string        // the log's key is derived from it; of at least proof.MinSecretBytes
 	// Installation returns the id of the installation, which names the log. It is called while Run works.
 	Installation func() string
 	Witnesses    string        // that cosign every checkpoint, as witness.ParseWitnesses takes them
@@ -157,78 +158,58 @@ func (s *Service) report(ctx context.Context, err error) {
 	s.failed = err
 }
 
-// round adds what the journals have to the log, signs it, and archives what is due.
+// round adds what the journals have to the log, signs it, and archives what is due. Between two segments the log goes on.
 func (s *Service) round(ctx context.Context) error {
-	if err := s.keep(ctx); err != nil {
-		s.metrics.failures.Inc()
-		if s.keeper != nil { // another instance may have gone on
-			s.keeper.log.Close()
-			s.keeper = nil
+	for archived := true; archived; {
+		if err := s.keep(ctx); err != nil {
+			s.metrics.failures.Inc()
+			return fmt.Errorf("keep the log: %w", err)
 		}
-		return fmt.Errorf("keep the log: %w", err)
-	}
-	if err := s.file(ctx); err != nil {
-		s.metrics.unarchived.Inc()
-		s.filer = nil
-		return fmt.Errorf("copy the journals into segments: %w", err)
+		var err error
+		if archived, err = s.file(ctx); err != nil {
+			s.metrics.unarchived.Inc()
+			return fmt.Errorf("copy the journals into segments: %w", err)
+		}
 	}
 	return nil
 }
 
-// keep brings the log up to the ends that the journals have now, and publishes it.
+// keep brings the log up to the ends that the journals have now, and publishes it. If others have gone on, it opens the log again.
 func (s *Service) keep(ctx context.Context) error {
-	if s.keeper == nil {
-		k, err := s.open(ctx)
-		if err != nil {
-			return err
-		}
-		s.keeper = k
-		err = k.grow(ctx)
-		if !errors.Is(err, errOvertaken) {
-			return err
-		}
-		return fmt.Errorf("%s is older than the cuts that others have made: %w", stateKey, err)
+	wasOpen := s.keeper != nil
+	err := s.grow(ctx)
+	if errors.Is(err, errOvertaken) && wasOpen {
+		err = s.grow(ctx)
 	}
-	err := s.keeper.grow(ctx)
 	if errors.Is(err, errOvertaken) {
-		s.keeper.log.Close()
-		s.keeper = nil
-		return s.keep(ctx)
+		err = fmt.Errorf("%s is older than the cuts that others have made: %w", stateKey, err)
 	}
 	return err
 }
 
-// grow brings the log up to the ends that the journals have now, and publishes it.
-func (k *keeper) grow(ctx context.Context) error {
-	if err := k.advanceTo(ctx, nil); err != nil { // a loss that is accepted is one of them
-		return err
+// grow brings the log up to the ends of the journals. After an error it has to be opened again.
+func (s *Service) grow(ctx context.Context) (err error) {
+	if s.keeper == nil {
+		if s.keeper, err = s.open(ctx); err != nil {
+			return err
+		}
 	}
-	ends, err := k.ends(ctx)
-	if err != nil {
-		return err
+	if err = s.keeper.grow(ctx); err != nil {
+		s.keeper.log.Close()
+		s.keeper = nil
 	}
-	if err := k.advanceTo(ctx, ends); err != nil {
-		return err
-	}
-	return k.publish(ctx)
+	return err
 }
 
-// file archives what is due of what the log has. Between two segments the log goes on.
-func (s *Service) file(ctx context.Context) error {
+// file writes a segment of what the log has, if one is due. After an error the segments have to be found again.
+func (s *Service) file(ctx context.Context) (written bool, err error) {
 	if s.filer == nil {
-		f, err := s.openFiler(ctx)
-		if err != nil {
-			return err
-		}
-		s.filer = f
-	}
-	for {
-		written, err := s.filer.file(ctx, s.keeper.positions)
-		if err != nil || !written {
-			return err
-		}
-		if err := s.keep(ctx); err != nil {
-			return err
+		if s.filer, err = s.openFiler(ctx); err != nil {
+			return false, err
 		}
 	}
+	if written, err = s.filer.file(ctx, s.keeper.positions); err != nil {
+		s.filer = nil
+	}
+	return written, err
 }

@@ -97,7 +97,7 @@ func TestInstancesWriteOneLog(t *testing.T) {
 func TestARoundEndsUnderTraffic(t *testing.T) {
 	s := newStack(t)
 	s.publish(0)
-	busy := &notifying{Store: s.blobs, key: stateKey, done: func() { s.publish(0) }}
+	busy := &notifying{Store: s.blobs, prefix: stateKey, done: func() { s.publish(0) }}
 	for range 3 {
 		service := s.service(busy)
 		service.deps.Clock = time.Now // no message is old enough for a segment
@@ -120,14 +120,14 @@ func TestRunSignsAndStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s.blobs.Store = &notifying{Store: s.blobs.Store, key: proof.LogCheckpoint, done: stop}
+	s.blobs.Store = &notifying{Store: s.blobs.Store, prefix: proof.LogCheckpoint, done: stop}
 	if err := service.Run(ctx); err != nil || service.Unready() != nil {
 		t.Errorf("%v, %v: %s", err, service.Unready(), log)
 	}
 	if got := s.checkpoint(); got.N != 200 {
 		t.Errorf("%d entries: %s", got.N, log)
 	}
-	service.cfg.Secret = testSecret[:MinKeyBytes-1]
+	service.cfg.Secret = testSecret[:proof.MinSecretBytes-1]
 	if err := service.Run(t.Context()); err == nil {
 		t.Error("a short secret is taken")
 	}

@@ -156,12 +156,6 @@ func (f *filer) write(ctx context.Context, of *filed, to position, partial bool)
 	return true, nil
 }
 
-// Kinds of messages that are no usage.
-const (
-	commands = 2
-	prices   = 3
-)
-
 // mention adds the accounts, networks and requests of a message. One that does not decode has none.
 func mention(kind byte, data []byte, found *segment.Mentions) {
 	add := func(id uint64, anonymous bool, request []byte) {
@@ -175,7 +169,7 @@ func mention(kind byte, data []byte, found *segment.Mentions) {
 			found.Request(id.UnixMilli())
 		}
 	}
-	if kind == commands {
+	if kind == event.KindCommands {
 		var batch event.CommandBatch
 		if event.Decode(data, &batch) == nil {
 			for _, c := range batch.Commands {
@@ -185,7 +179,7 @@ func mention(kind byte, data []byte, found *segment.Mentions) {
 		return
 	}
 	var batch event.UsageBatch
-	if kind == prices || event.Decode(data, &batch) != nil {
+	if kind == event.KindPrices || event.Decode(data, &batch) != nil {
 		return
 	}
 	for _, a := range batch.Admissions {

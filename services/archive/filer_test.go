@@ -1,7 +1,9 @@
 package archive
 
 import (
+	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,4 +78,22 @@ func TestSegmentsFindAccountsAndRequests(t *testing.T) {
 			t.Errorf("%s: messages %v, want %v", name, got, c.want)
 		}
 	}
+}
+
+// TestALogThatFailsBetweenSegmentsIsOpenedAgain: the failure is the log's, and the next round goes on.
+func TestALogThatFailsBetweenSegmentsIsOpenedAgain(t *testing.T) {
+	s := newStack(t)
+	service := s.service(s.blobs)
+	s.publish(0)
+	s.publish(1)
+	// A message comes with the first segment, and the round that adds it can't write.
+	s.blobs.Store = &notifying{Store: s.blobs.Store, prefix: segment.Prefix(event.Billing.Stream(0)), done: func() {
+		s.publish(2)
+		s.blobs.armed, s.blobs.left = true, 0
+	}}
+	if err := s.round(service); !errors.Is(err, errCut) || !strings.Contains(err.Error(), "keep the log") || service.keeper != nil {
+		t.Errorf("%v, and the log is open: %v", err, service.keeper != nil)
+	}
+	s.blobs.armed = false
+	s.check(s.must(service))
 }

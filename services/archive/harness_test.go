@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -264,16 +265,16 @@ func seeded(t *testing.T) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0))
 }
 
-// notifying calls done once a blob is written.
+// notifying calls done once a blob with a prefix is written.
 type notifying struct {
 	blob.Store
-	key  string
-	done func()
+	prefix string
+	done   func()
 }
 
 func (n *notifying) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
 	info, err := n.Store.Put(ctx, key, r, size)
-	if key == n.key {
+	if strings.HasPrefix(key, n.prefix) {
 		n.done()
 	}
 	return info, err

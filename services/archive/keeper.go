@@ -106,6 +106,21 @@ func (k *keeper) ends(ctx context.Context) (ends []uint64, err error) {
 	return ends, nil
 }
 
+// grow brings the log up to the ends that the journals have now, and publishes it.
+func (k *keeper) grow(ctx context.Context) error {
+	if err := k.advanceTo(ctx, nil); err != nil { // a loss that is accepted is one of them
+		return err
+	}
+	ends, err := k.ends(ctx)
+	if err != nil {
+		return err
+	}
+	if err := k.advanceTo(ctx, ends); err != nil {
+		return err
+	}
+	return k.publish(ctx)
+}
+
 // advanceTo adds the cuts that there are, and others until the log has the journals up to these ends.
 func (k *keeper) advanceTo(ctx context.Context, ends []uint64) error {
 	for {
@@ -122,15 +137,15 @@ func (k *keeper) advance(ctx context.Context, ends []uint64) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !found && ends == nil {
+	switch {
+	case found:
+		err = k.confirm(ctx, k.cut)
+	case ends == nil:
 		return false, nil
+	default:
+		next, err = k.create(ctx, ends)
 	}
-	if !found {
-		if next, err = k.create(ctx, ends); err != nil || next == nil {
-			return false, err
-		}
-	}
-	if err := k.confirm(ctx, k.cut); err != nil {
+	if err != nil || next == nil {
 		return false, err
 	}
 	return true, k.add(ctx, next)
@@ -165,7 +180,7 @@ func (k *keeper) create(ctx context.Context, ends []uint64) (*cut, error) {
 	return k.agree(ctx, next)
 }
 
-// agree creates a cut, unless another instance has created one with its number, and returns the one that counts.
+// agree creates a cut, unless another instance has created one with its number, and returns the one that counts, confirmed.
 func (k *keeper) agree(ctx context.Context, next *cut) (*cut, error) {
 	data, err := json.Marshal(next)
 	if err != nil {
@@ -173,15 +188,15 @@ func (k *keeper) agree(ctx context.Context, next *cut) (*cut, error) {
 	}
 	key := cutKey(next.Number)
 	err = k.deps.Blobs.Create(ctx, key, data)
+	created := err == nil
 	if errors.Is(err, blob.ErrExists) {
 		_, err = readRecord(ctx, k.deps.Blobs, key, next)
-		return next, err
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create %s: %w", key, err)
 	}
 	if err := k.confirm(ctx, next.Number-1); err != nil {
-		if errors.Is(err, errOvertaken) {
+		if created && errors.Is(err, errOvertaken) {
 			err = errors.Join(err, k.deps.Blobs.Delete(ctx, key)) // where it stays, nobody adds it
 		}
 		return nil, err

@@ -10,10 +10,9 @@ import (
 	"strings"
 
 	"golang.org/x/mod/sumdb/note"
-)
 
-// MinKeyBytes is the least length of the secret that the log's key is derived from.
-const MinKeyBytes = 32
+	"quire.dev/pkg/proof"
+)
 
 // logKey signs one log.
 type logKey struct {
@@ -25,8 +24,8 @@ type logKey struct {
 // deriveKey returns the Ed25519 key of an installation's log. docs/proof.md specifies it, so that the key outlives this program. The
 // name of the key, and so of the log, is another one with another secret: witnesses remember logs by it.
 func deriveKey(secret, installation string) (k logKey, err error) {
-	if len(secret) < MinKeyBytes {
-		return k, fmt.Errorf("the secret of the log's key has %d bytes, at least %d are needed", len(secret), MinKeyBytes)
+	if len(secret) < proof.MinSecretBytes {
+		return k, fmt.Errorf("the secret of the log's key has %d bytes, at least %d are needed", len(secret), proof.MinSecretBytes)
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte("quire log key\n" + installation))

@@ -11,14 +11,14 @@ type Kind uint8
 
 // Kinds, by the subject of a message.
 const (
-	Unknown Kind = iota
-	Usage
-	Commands
-	Prices
+	Unknown  = Kind(0)
+	Usage    = Kind(event.KindUsage)
+	Commands = Kind(event.KindCommands)
+	Prices   = Kind(event.KindPrices)
 	// Settlements of the domains, each on its own subject.
-	SettledPaste
-	SettledLite
-	SettledFile
+	SettledPaste = Kind(event.KindSettled)
+	SettledLite  = SettledPaste + 1
+	SettledFile  = SettledPaste + 2
 )
 
 // SettledBy is the kind of a domain's settlements.
