@@ -3,22 +3,19 @@ package standalone
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/proof"
 	"quire.dev/pkg/tilelog"
+	"quire.dev/pkg/tilelog/tilelogtest"
 )
 
 // TestTheDocumentChecksAnEntryByHand runs the commands of docs/proof.md as they are.
@@ -63,32 +60,9 @@ func TestTheDocumentChecksAnEntryByHand(t *testing.T) {
 // checkpointOf waits for a checkpoint of a log with a number of entries, and returns its tree.
 func checkpointOf(t *testing.T, base string, entries int64) (tree tlog.Tree) {
 	t.Helper()
-	get := func(path string) ([]byte, error) {
-		answer, err := http.Get(base + path)
-		if err != nil {
-			return nil, err
-		}
-		defer answer.Body.Close()
-		data, err := io.ReadAll(answer.Body)
-		if answer.StatusCode != http.StatusOK {
-			err = errors.New(answer.Status)
-		}
-		return data, err
-	}
-	eventually.NoError(t, fmt.Sprintf("the log has a checkpoint of %d entries", entries), func() error {
-		key, err := get("/log/key")
-		if err != nil {
-			return err
-		}
-		verifier, err := note.NewVerifier(strings.TrimSpace(string(key)))
-		if err != nil {
-			return err
-		}
-		checkpoint, err := get("/log/checkpoint")
-		if err != nil {
-			return err
-		}
-		if tree, err = tilelog.Parse(checkpoint, verifier); err == nil && tree.N < entries {
+	eventually.NoError(t, fmt.Sprintf("the log has a checkpoint of %d entries", entries), func() (err error) {
+		tree, err = tilelogtest.Served{Base: base}.Checkpoint(t.Context())
+		if err == nil && tree.N < entries {
 			err = fmt.Errorf("it has %d", tree.N)
 		}
 		return err

@@ -2,7 +2,6 @@ package cluster_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,17 +10,16 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"quire.dev/pkg/admin"
-	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/proof"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/tilelog"
+	"quire.dev/pkg/tilelog/tilelogtest"
 	"quire.dev/tools/cluster"
 )
 
@@ -66,7 +64,7 @@ func TestTheLogOfACluster(t *testing.T) {
 		}
 		for _, edge := range edges {
 			eventually.NoError(t, "the log has the journals", func() (err error) {
-				last, err = checkLog(t.Context(), served{base: edge}, last, journals, ends)
+				last, err = checkLog(t.Context(), tilelogtest.Served{Base: edge}, last, journals, ends)
 				return err
 			})
 		}
@@ -76,8 +74,8 @@ func TestTheLogOfACluster(t *testing.T) {
 
 // checkLog returns the checkpoint of a log after it has compared each entry with the journals, which have to be in it up to ends, and the
 // checkpoint with an earlier one.
-func checkLog(ctx context.Context, log served, old tlog.Tree, journals []*journal.Journal, ends []uint64) (tlog.Tree, error) {
-	tree, err := log.checkpoint(ctx)
+func checkLog(ctx context.Context, log tilelogtest.Served, old tlog.Tree, journals []*journal.Journal, ends []uint64) (tlog.Tree, error) {
+	tree, err := log.Checkpoint(ctx)
 	if err != nil {
 		return old, err
 	}
@@ -122,52 +120,6 @@ func checkLog(ctx context.Context, log served, old tlog.Tree, journals []*journa
 		return old, err
 	}
 	return tree, tlog.CheckTree(consistency, tree.N, tree.Hash, old.N, old.Hash)
-}
-
-// served is a log as an edge serves it.
-type served struct {
-	blob.Store // has no other methods than Get
-	base       string
-}
-
-func (s served) Get(ctx context.Context, key string, _, _ int64) (io.ReadCloser, blob.Info, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/"+key, nil)
-	if err != nil {
-		return nil, blob.Info{}, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, blob.Info{}, err
-	}
-	if response.StatusCode != http.StatusOK {
-		return nil, blob.Info{}, errors.Join(fmt.Errorf("get %s: %s", request.URL, response.Status), response.Body.Close())
-	}
-	return response.Body, blob.Info{Size: response.ContentLength}, nil
-}
-
-func (s served) text(ctx context.Context, key string) ([]byte, error) {
-	body, _, err := s.Get(ctx, key, 0, -1)
-	if err != nil {
-		return nil, err
-	}
-	data, err := io.ReadAll(body)
-	return data, errors.Join(err, body.Close())
-}
-
-func (s served) checkpoint(ctx context.Context) (tree tlog.Tree, err error) {
-	key, err := s.text(ctx, proof.LogKey)
-	if err != nil {
-		return tree, err
-	}
-	verifier, err := note.NewVerifier(strings.TrimSpace(string(key)))
-	if err != nil {
-		return tree, err
-	}
-	signed, err := s.text(ctx, proof.LogCheckpoint)
-	if err != nil {
-		return tree, err
-	}
-	return tilelog.Parse(signed, verifier)
 }
 
 func createQuickPaste(t *testing.T, edge, key string) {
