@@ -438,9 +438,7 @@ func (f *Folder) replaceSecret() error {
 	return durable.Write(filepath.Join(f.Path, versionFile), f.version.encode())
 }
 
-// loadAdminToken sets the admin token: from opts, from its file, or else a new one. To get a new token, delete the file and
-// restart.
-// loadToken returns the token that is set, or else the one in a file, which it creates.
+// loadToken returns the token that is set, or else the one in a file, which it creates. wayOut says what to do about an empty file.
 func (f *Folder) loadToken(name, set, prefix, wayOut string) (string, error) {
 	if set != "" {
 		return set, nil
