@@ -26,6 +26,7 @@ type Audit struct {
 // AuditPartition is the replay of one partition.
 type AuditPartition struct {
 	Partition        int               `json:"partition"`
+	FromSequence     uint64            `json:"fromSequence"` // only what is new since this message was audited; 0: everything
 	LastSequence     uint64            `json:"lastSequence"`
 	Entries          uint64            `json:"entries"`
 	LiveHash         string            `json:"liveHash"` // empty: the live state was not hashed
@@ -76,6 +77,7 @@ type AuditOptions struct {
 	Partition string
 	Until     uint64
 	Deep      bool
+	New       bool   // only what is new since the last complete audit that matched
 	Heads     []Head // for AuditPartition.HeadChain, the replayed chain at the sequence of the partition's head
 }
 
@@ -99,8 +101,10 @@ func (c Client) Audit(ctx context.Context, o AuditOptions, progress func(done, t
 	if o.Until != 0 {
 		query.Set("until", strconv.FormatUint(o.Until, 10))
 	}
-	if o.Deep {
-		query.Set("deep", "true")
+	for name, set := range map[string]bool{"deep": o.Deep, "new": o.New} {
+		if set {
+			query.Set(name, "true")
+		}
 	}
 	heads := url.Values{}
 	if len(o.Heads) > 0 {

@@ -10245,6 +10245,7 @@ type AuditQuery struct {
 	Deep          bool                   `protobuf:"varint,6,opt,name=deep,proto3" json:"deep,omitempty"`        // compares every snapshot, not only the newest ones
 	Repair        string                 `protobuf:"bytes,7,opt,name=repair,proto3" json:"repair,omitempty"`     // table of the read model whose differing rows are written again; empty: none
 	Only          uint32                 `protobuf:"varint,8,opt,name=only,proto3" json:"only,omitempty"`        // number of the only partition to audit, plus 1; 0: all
+	New           bool                   `protobuf:"varint,13,opt,name=new,proto3" json:"new,omitempty"`         // only what is new since the last complete audit that matched, if there was one
 	Head          uint64                 `protobuf:"varint,12,opt,name=head,proto3" json:"head,omitempty"`       // sequence of an earlier head of the chain, for AuditAnswer.head_chain; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -10334,6 +10335,13 @@ func (x *AuditQuery) GetOnly() uint32 {
 		return x.Only
 	}
 	return 0
+}
+
+func (x *AuditQuery) GetNew() bool {
+	if x != nil {
+		return x.New
+	}
+	return false
 }
 
 func (x *AuditQuery) GetHead() uint64 {
@@ -13954,12 +13962,13 @@ type AuditAnswer struct {
 	Again            bool                   `protobuf:"varint,9,opt,name=again,proto3" json:"again,omitempty"`                                                // as AuditQuery.again
 	ComparedSequence uint64                 `protobuf:"varint,10,opt,name=compared_sequence,json=comparedSequence,proto3" json:"compared_sequence,omitempty"` // position at which the read model was compared; 0: it was not
 	Tables           []*AuditTable          `protobuf:"bytes,11,rep,name=tables,proto3" json:"tables,omitempty"`
-	Differences      []*AuditDifference     `protobuf:"bytes,12,rep,name=differences,proto3" json:"differences,omitempty"`              // the first ones
-	Skipped          bool                   `protobuf:"varint,13,opt,name=skipped,proto3" json:"skipped,omitempty"`                     // the audit is of another partition
-	Chain            []byte                 `protobuf:"bytes,20,opt,name=chain,proto3" json:"chain,omitempty"`                          // of the live fold, at last_sequence
-	TimeMs           int64                  `protobuf:"varint,21,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`         // of the message at last_sequence, by the journal's clock
-	HeadChain        []byte                 `protobuf:"bytes,22,opt,name=head_chain,json=headChain,proto3" json:"head_chain,omitempty"` // of the replay, at AuditQuery.head; empty if the journal ends before it, or none was asked for
-	Losses           []*Loss                `protobuf:"bytes,23,rep,name=losses,proto3" json:"losses,omitempty"`                        // of document journals, accepted and recorded in this journal
+	Differences      []*AuditDifference     `protobuf:"bytes,12,rep,name=differences,proto3" json:"differences,omitempty"`                        // the first ones
+	Skipped          bool                   `protobuf:"varint,13,opt,name=skipped,proto3" json:"skipped,omitempty"`                               // the audit is of another partition
+	Chain            []byte                 `protobuf:"bytes,20,opt,name=chain,proto3" json:"chain,omitempty"`                                    // of the live fold, at last_sequence
+	TimeMs           int64                  `protobuf:"varint,21,opt,name=time_ms,json=timeMs,proto3" json:"time_ms,omitempty"`                   // of the message at last_sequence, by the journal's clock
+	HeadChain        []byte                 `protobuf:"bytes,22,opt,name=head_chain,json=headChain,proto3" json:"head_chain,omitempty"`           // of the replay, at AuditQuery.head; empty if the journal ends before it, or none was asked for
+	FromSequence     uint64                 `protobuf:"varint,24,opt,name=from_sequence,json=fromSequence,proto3" json:"from_sequence,omitempty"` // the audit is of what is new since this message; 0: of the whole journal
+	Losses           []*Loss                `protobuf:"bytes,23,rep,name=losses,proto3" json:"losses,omitempty"`                                  // of document journals, accepted and recorded in this journal
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -14104,6 +14113,13 @@ func (x *AuditAnswer) GetHeadChain() []byte {
 		return x.HeadChain
 	}
 	return nil
+}
+
+func (x *AuditAnswer) GetFromSequence() uint64 {
+	if x != nil {
+		return x.FromSequence
+	}
+	return 0
 }
 
 func (x *AuditAnswer) GetLosses() []*Loss {
@@ -19493,7 +19509,7 @@ const file_event_proto_rawDesc = "" +
 	"\vany_account\x18\x02 \x01(\bR\n" +
 	"anyAccount\x12\x16\n" +
 	"\x06follow\x18\x03 \x01(\bR\x06follow\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\fR\x03run\"\xca\x01\n" +
+	"\x03run\x18\x04 \x01(\fR\x03run\"\xdc\x01\n" +
 	"\n" +
 	"AuditQuery\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\fR\x02id\x12\x12\n" +
@@ -19503,7 +19519,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05until\x18\x05 \x01(\x04R\x05until\x12\x12\n" +
 	"\x04deep\x18\x06 \x01(\bR\x04deep\x12\x16\n" +
 	"\x06repair\x18\a \x01(\tR\x06repair\x12\x12\n" +
-	"\x04only\x18\b \x01(\rR\x04only\x12\x12\n" +
+	"\x04only\x18\b \x01(\rR\x04only\x12\x10\n" +
+	"\x03new\x18\r \x01(\bR\x03new\x12\x12\n" +
 	"\x04head\x18\f \x01(\x04R\x04head\"\x10\n" +
 	"\x0eAllowanceQuery\"=\n" +
 	"\rAdminLogQuery\x12\x14\n" +
@@ -19874,7 +19891,7 @@ const file_event_proto_rawDesc = "" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xbe\x04\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe3\x04\n" +
 	"\vAuditAnswer\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\rR\tpartition\x12#\n" +
@@ -19894,7 +19911,8 @@ const file_event_proto_rawDesc = "" +
 	"\x05chain\x18\x14 \x01(\fR\x05chain\x12\x17\n" +
 	"\atime_ms\x18\x15 \x01(\x03R\x06timeMs\x12\x1d\n" +
 	"\n" +
-	"head_chain\x18\x16 \x01(\fR\theadChain\x12,\n" +
+	"head_chain\x18\x16 \x01(\fR\theadChain\x12#\n" +
+	"\rfrom_sequence\x18\x18 \x01(\x04R\ffromSequence\x12,\n" +
 	"\x06losses\x18\x17 \x03(\v2\x14.quire.event.v1.LossR\x06losses\"\x88\x01\n" +
 	"\n" +
 	"AuditTable\x12\x14\n" +

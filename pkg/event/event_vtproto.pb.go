@@ -8638,6 +8638,16 @@ func (m *AuditQuery) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.New {
+		i--
+		if m.New {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x68
+	}
 	if m.Head != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Head))
 		i--
@@ -12159,6 +12169,13 @@ func (m *AuditAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.FromSequence != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.FromSequence))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xc0
 	}
 	if len(m.Losses) > 0 {
 		for iNdEx := len(m.Losses) - 1; iNdEx >= 0; iNdEx-- {
@@ -20313,6 +20330,9 @@ func (m *AuditQuery) SizeVT() (n int) {
 	if m.Head != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.Head))
 	}
+	if m.New {
+		n += 2
+	}
 	n += len(m.unknownFields)
 	return n
 }
@@ -21895,6 +21915,9 @@ func (m *AuditAnswer) SizeVT() (n int) {
 			l = e.SizeVT()
 			n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 		}
+	}
+	if m.FromSequence != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.FromSequence))
 	}
 	n += len(m.unknownFields)
 	return n
@@ -44629,6 +44652,26 @@ func (m *AuditQuery) UnmarshalVT(dAtA []byte) error {
 					break
 				}
 			}
+		case 13:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field New", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.New = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])
@@ -54270,6 +54313,25 @@ func (m *AuditAnswer) UnmarshalVT(dAtA []byte) error {
 				return err
 			}
 			iNdEx = postIndex
+		case 24:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field FromSequence", wireType)
+			}
+			m.FromSequence = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.FromSequence |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -470,7 +470,9 @@ func (s *stack) snapshots() []blob.Info {
 	s.t.Helper()
 	var list []blob.Info
 	err := s.blobs.Sweep(s.t.Context(), "billing/", time.Now().Add(time.Hour), func(i blob.Info) error {
-		list = append(list, i)
+		if !strings.HasPrefix(i.Key, "billing/audited/") {
+			list = append(list, i)
+		}
 		return nil
 	})
 	if err != nil {

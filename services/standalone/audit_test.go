@@ -48,6 +48,12 @@ func TestAuditNamesAndRepairsARowThatWasDeleted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if out, errs, code := quire(t, folder, token, "audit", "--new"); code != 0 || !strings.Contains(out, "new since sequence ") {
+		t.Errorf("an audit of what is new: %d %q %q", code, out, errs)
+	}
+	if out, errs, code := quire(t, folder, token, "audit", "--new", "--until", "1"); code != 1 || !strings.Contains(errs, "new can't be combined with account or until") {
+		t.Errorf("of what is new until a message: %d %q %q", code, out, errs)
+	}
 	if out, errs, code := quire(t, folder, token, "repair", "--table", "users"); code != 2 || !strings.Contains(errs, "--table must be one of ledger") {
 		t.Errorf("repair of no table: %d %q %q", code, out, errs)
 	}

@@ -11,13 +11,16 @@ type Listed struct {
 	ID            uint64
 	CreatedMillis int64
 	Erased        bool
+	OpenMillis    int64 // beginning of the earliest month whose statement the state still has
 }
 
 // List returns all accounts, sorted by id.
 func (f *Fold) List() []Listed {
 	list := make([]Listed, 0, len(f.principals.accounts))
 	for id, a := range f.principals.accounts { // sorted below
-		list = append(list, Listed{ID: id, CreatedMillis: a.created, Erased: a.erased != 0})
+		list = append(list, Listed{
+			ID: id, CreatedMillis: a.created, Erased: a.erased != 0, OpenMillis: monthNumber(a.month - 1).start,
+		})
 	}
 	slices.SortFunc(list, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
 	return list
@@ -25,6 +28,28 @@ func (f *Fold) List() []Listed {
 
 // TimeMillis is the journal's time at the last message folded.
 func (f *Fold) TimeMillis() int64 { return f.time }
+
+// NextDay is the first day, since 1970, in which no request counts yet, whichever clock was ahead.
+func (f *Fold) NextDay() uint32 { return uint32(f.peak/dayMillis) + 1 }
+
+// NextMillis is after the time of every request so far, whichever clock was ahead.
+func (f *Fold) NextMillis() int64 { return f.peak + 1 }
+
+// OldestAdmission is the sequence of the oldest message about whose requests the ledger may still get entries.
+func (f *Fold) OldestAdmission() uint64 {
+	oldest := f.sequence + 1
+	for _, h := range f.holds.byRequest { // the order has no effect
+		oldest = min(oldest, h.sequence)
+	}
+	for _, a := range f.principals.accounts {
+		for _, l := range a.paid {
+			for _, p := range l.items {
+				oldest = min(oldest, p.sequence)
+			}
+		}
+	}
+	return oldest
+}
 
 // Keeps reports whether the fold decides about a principal: a part passes over the others.
 func (f *Fold) Keeps(id uint64) bool { return f.keeps(id) }

@@ -182,18 +182,24 @@ func (s *Sum) Add(f *Fold) error {
 	if err != nil {
 		return err
 	}
-	global := f.globalState()
-	if s.global == nil {
-		s.global = global
-	} else if err := merge(s.global, global); err != nil {
-		return err
-	}
+	part := Sum{global: f.globalState()}
 	for _, a := range image.accounts {
-		s.accounts = append(s.accounts, idLeaf{a.id, principalLeaf(AccountsField, a.data)})
+		part.accounts = append(part.accounts, idLeaf{a.id, principalLeaf(AccountsField, a.data)})
 	}
 	for _, n := range image.networks {
-		s.networks = append(s.networks, idLeaf{n.id, principalLeaf(NetworksField, n.data)})
+		part.networks = append(part.networks, idLeaf{n.id, principalLeaf(NetworksField, n.data)})
 	}
+	return s.Join(&part)
+}
+
+// Join adds the parts of another Sum.
+func (s *Sum) Join(other *Sum) error {
+	if s.global == nil {
+		s.global = other.global
+	} else if err := merge(s.global, other.global); err != nil {
+		return err
+	}
+	s.accounts, s.networks = append(s.accounts, other.accounts...), append(s.networks, other.networks...)
 	return nil
 }
 

@@ -82,6 +82,25 @@ type Config struct {
 	Account event.AccountID
 	// Table restricts it to one table; empty: all.
 	Table string
+	// Since restricts it to what is new since a state that is known to be right; nil: to nothing.
+	Since *Since
+}
+
+// Since is where a comparison of new rows begins. Days that had begun, and rows of earlier messages, are left out.
+type Since struct {
+	Sequence uint64           // of the last message before
+	Day      uint32           // the first day that is compared
+	Ledger   uint64           // the oldest message about which the ledger may have new entries
+	Months   map[uint64]int64 // by account: beginning of the earliest month whose statement is new
+}
+
+// SinceState is the Since of a fold's state.
+func SinceState(f *account.Fold) *Since {
+	s := &Since{Sequence: f.Sequence(), Day: f.NextDay(), Ledger: f.OldestAdmission(), Months: map[uint64]int64{}}
+	for _, a := range f.List() {
+		s.Months[a.ID] = a.OpenMillis
+	}
+	return s
 }
 
 // Comparison is one pass. Its methods are called in the order Position, ReadDays, Read, then Apply for each message of the
@@ -124,8 +143,11 @@ func NewNaming(cfg Config, s *Sums) (*Comparison, *Naming) {
 }
 
 func newComparison(cfg Config, to sink) *Comparison {
+	if cfg.Since == nil {
+		cfg.Since = &Since{}
+	}
 	return &Comparison{
-		cfg: cfg, oldest: uint32(max(cfg.NowMillis/dayMillis-projection.DaysKept+1+sweptDays, 0)),
+		cfg: cfg, oldest: max(cfg.Since.Day, uint32(max(cfg.NowMillis/dayMillis-projection.DaysKept+1+sweptDays, 0))),
 		moved: map[dayKey]uint64{}, erased: map[uint64]bool{}, to: to,
 	}
 }
@@ -223,7 +245,7 @@ func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis
 			continue
 		}
 		if c.compares(ledger) {
-			if err := projection.EachLedgerRow(ctx, c.cfg.Store, id, c.taker(ledger)); err != nil {
+			if err := projection.EachLedgerRow(ctx, c.cfg.Store, id, c.cfg.Since.Ledger, c.taker(ledger)); err != nil {
 				return err
 			}
 		}
@@ -235,7 +257,7 @@ func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis
 		if !c.compares(statements) {
 			continue
 		}
-		for month := firstOfMonth(a.CreatedMillis); month.UnixMilli() <= millis; month = month.AddDate(0, 1, 0) {
+		for month := firstOfMonth(max(a.CreatedMillis, c.cfg.Since.Months[a.ID])); month.UnixMilli() <= millis; month = month.AddDate(0, 1, 0) {
 			ids = append(ids, projection.StatementID(id, month.Format("2006-01")))
 		}
 		if len(ids) >= loadIDs {
@@ -257,7 +279,7 @@ func firstOfMonth(millis int64) time.Time {
 func (c *Comparison) taker(t table) func(views.Doc) error {
 	keys := ranks{exact: c.cfg.Exact}
 	return func(doc views.Doc) error {
-		if doc.Seq <= c.upTo && !c.passes(t, doc) {
+		if doc.Seq > c.cfg.Since.Sequence && doc.Seq <= c.upTo && !c.passes(t, doc) {
 			c.to.find(t, keys.key(t, doc), keys.normal(t, doc))
 		}
 		return nil

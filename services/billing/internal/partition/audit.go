@@ -137,7 +137,7 @@ func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows boo
 		LiveHash: run.answer.LiveHash, ReplayHash: run.answer.ReplayHash, Match: run.answer.Match, Folded: run.answer.Folded,
 		Again: run.again, ComparedSequence: run.answer.ComparedSequence, Tables: run.answer.Tables, Differences: run.answer.Differences,
 		Skipped: run.answer.Skipped, Chain: run.answer.Chain, TimeMs: run.answer.TimeMs, HeadChain: run.answer.HeadChain,
-		Losses: p.losses(),
+		Losses: p.losses(), FromSequence: run.answer.FromSequence,
 	}}
 	return answer, nil
 }

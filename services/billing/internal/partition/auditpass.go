@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
@@ -48,10 +47,14 @@ type auditOptions struct {
 	deep    bool
 	repair  string // table; empty: none
 	skipped bool   // another partition is audited
+	new     bool   // only what is new since the last complete audit
 }
 
+// complete reports whether the audit compares everything.
+func (o auditOptions) complete() bool { return o.account == 0 && o.until == 0 && o.repair == "" }
+
 func (p *Partition) auditOptions(q *event.AuditQuery) (o auditOptions, err error) {
-	o = auditOptions{account: event.AccountID(q.GetAccount()), until: q.GetUntil(), head: q.GetHead(), deep: q.GetDeep(), repair: q.GetRepair()}
+	o = auditOptions{account: event.AccountID(q.GetAccount()), until: q.GetUntil(), head: q.GetHead(), deep: q.GetDeep(), repair: q.GetRepair(), new: q.GetNew()}
 	o.skipped = q.GetOnly() != 0 && q.GetOnly() != uint32(p.cfg.Partition)+1
 	malformed := ""
 	switch {
@@ -59,6 +62,8 @@ func (p *Partition) auditOptions(q *event.AuditQuery) (o auditOptions, err error
 		malformed = "no such table"
 	case o.repair != "" && o.until != 0:
 		malformed = "a repair has no end"
+	case o.new && !o.complete():
+		malformed = "only a complete audit can be of what is new"
 	}
 	if malformed != "" {
 		return o, &rpc.Error{Code: codeMalformed, Message: malformed}
@@ -82,13 +87,17 @@ func (p *Partition) auditOnce(ctx context.Context, t *task, o auditOptions) (*ev
 		return nil, err
 	}
 	defer release()
-	a := &auditing{Partition: p, task: t, options: o}
+	since, err := p.audited(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	a := &auditing{Partition: p, task: t, options: o, since: since}
 	if o.until > p.position.Get() {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("%s ends at %d", p.stream, p.position.Get())}
 	}
 	p.mu.Lock()
 	exists := o.account == 0 || p.fold.Exists(o.account)
-	exact := p.fold.Principals() <= p.cfg.AuditPrincipals || o.account != 0 || o.repair != ""
+	exact := p.fold.Principals() <= p.cfg.AuditPrincipals || o.account != 0 || o.repair != "" || since != nil
 	p.mu.Unlock()
 	if !exists {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("there is no account %s", o.account)}
@@ -115,9 +124,12 @@ type auditing struct {
 	options auditOptions
 	answer  *event.AuditAnswer
 
-	before   uint64 // messages read by earlier passes
+	before   uint64              // messages read by earlier passes
+	since    *snapshots.Snapshot // the audited state that the audit begins with; nil: it begins with the first message
 	kept     []found
 	part     []found // of the part being folded
+	sums     map[snapshots.Snapshot]*account.Sum
+	partSums map[snapshots.Snapshot]*account.Sum
 	skipped  map[string]bool
 	accounts int
 	requests int
@@ -156,6 +168,15 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 	if a.options.repair != tableSnapshots {
 		cfg.Table = a.options.repair
 	}
+	answer := &event.AuditAnswer{Stream: a.stream, Partition: uint32(a.cfg.Partition)}
+	a.answer = answer
+	if a.since != nil {
+		fold, err := a.snapshots.Load(ctx, *a.since)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Since, answer.FromSequence = compare.SinceState(fold), fold.Sequence()
+	}
 	c, sums := compare.New(cfg)
 	live, upTo, err := a.read(ctx, c)
 	if err != nil {
@@ -165,8 +186,7 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 	if err != nil {
 		return nil, err
 	}
-	answer := &event.AuditAnswer{Stream: a.stream, Partition: uint32(a.cfg.Partition), LastSequence: live.at, ComparedSequence: upTo}
-	a.answer = answer
+	answer.LastSequence, answer.ComparedSequence = live.at, upTo
 	whole, err := a.fold(ctx, live, exact, c, sums, stored)
 	if err != nil {
 		return nil, err
@@ -191,6 +211,11 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 		return nil, err
 	}
 	answer.Folded = a.task.read.Load()
+	if answer.Match && a.options.complete() {
+		if err := a.note(ctx, stored, upTo); err != nil {
+			a.log.Warn("the audited snapshot could not be noted: the next audit begins as this one", "error", err)
+		}
+	}
 	return answer, nil
 }
 
@@ -255,41 +280,6 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 	return live, upTo, err
 }
 
-// stored returns the snapshots to compare, by sequence.
-func (a *auditing) stored(ctx context.Context, upTo uint64) (map[uint64][]snapshots.Snapshot, error) {
-	bySequence := map[uint64][]snapshots.Snapshot{}
-	if a.options.repair != "" && a.options.repair != tableSnapshots {
-		return bySequence, nil
-	}
-	list, err := a.snapshots.List(ctx)
-	if err != nil {
-		return nil, err
-	}
-	end, err := a.journal.LastSequence(ctx)
-	if err != nil {
-		return nil, err
-	}
-	count := 0
-	for _, s := range list {
-		switch {
-		case s.Sequence > end && a.options.until == 0:
-			a.kept = append(a.kept, a.snapshotFound(s, "sequence", fmt.Sprintf("at most %d", end), fmt.Sprint(s.Sequence)))
-		case s.Sequence > upTo || s.Version > account.CodeVersion:
-		case a.options.deep || count < auditedSnapshots:
-			count++
-			bySequence[s.Sequence] = append(bySequence[s.Sequence], s)
-		}
-	}
-	a.skipped = map[string]bool{}
-	return bySequence, nil
-}
-
-func (a *auditing) snapshotFound(s snapshots.Snapshot, field, expected, value string) found {
-	return found{table: tableSnapshots, snapshot: &s, list: []*event.AuditDifference{
-		{Table: tableSnapshots, Row: s.Key, Field: field, Expected: expected, Found: value},
-	}}
-}
-
 // fold replays the journal into parts.
 func (a *auditing) fold(
 	ctx context.Context, live position, exact bool, c *compare.Comparison, rows results, stored map[uint64][]snapshots.Snapshot,
@@ -304,16 +294,21 @@ func (a *auditing) fold(
 		}
 		if rows.Begin(pass == 0); pass == 0 {
 			a.kept, a.requests = a.kept[:always], 0
+			a.sums = map[snapshots.Snapshot]*account.Sum{}
 		}
-		a.part = nil
-		requests := newReplayedRequests(live.millis - a.cfg.RequestRetention.Milliseconds())
+		a.part, a.partSums = nil, map[snapshots.Snapshot]*account.Sum{}
+		from, oldest := fold.Sequence(), live.millis-a.cfg.RequestRetention.Milliseconds()
+		if from > 0 {
+			oldest = max(oldest, fold.NextMillis())
+		}
+		requests := newReplayedRequests(oldest)
 		if live.requests {
 			fold.Record()
 		}
-		before := a.before + uint64(pass)*live.at
+		before := a.before + uint64(pass)*(live.at-from)
 		a.task.read.Store(before)
-		a.task.total.Store(a.before + uint64(passes)*live.at)
-		err := a.journal.Replay(ctx, 0, live.at, func(m journal.Message) error {
+		a.task.total.Store(a.before + uint64(passes)*(live.at-from))
+		err := a.journal.Replay(ctx, from, live.at, func(m journal.Message) error {
 			effects, err := fold.Apply(a.message(m))
 			if err != nil && !errors.Is(err, account.ErrUndecodable) {
 				return err
@@ -323,9 +318,9 @@ func (a *auditing) fold(
 			}
 			requests.apply(m.Sequence, effects.Requests)
 			a.noteChain(m, fold.Head(), live.at)
-			a.task.read.Store(before + m.Sequence)
+			a.task.read.Store(before + m.Sequence - from)
 			for _, s := range stored[m.Sequence] {
-				if err := a.compareSnapshot(ctx, fold, s, exact && a.options.account == 0); err != nil {
+				if err := a.compareSnapshot(ctx, fold, s); err != nil {
 					return err
 				}
 			}
@@ -342,10 +337,22 @@ func (a *auditing) fold(
 		}
 		rows.Keep()
 		a.kept, a.part = append(a.kept, a.part...), nil
-		return nil
+		return a.keepSums()
 	}
-	if a.options.account != 0 {
+	whole, err := a.foldParts(ctx, live, one)
+	if err == nil {
+		err = a.compareSums()
+	}
+	return whole, err
+}
+
+// foldParts folds the principals with one, all or those of the audit.
+func (a *auditing) foldParts(ctx context.Context, live position, one func(*account.Fold, int, int) error) (account.Whole, error) {
+	switch {
+	case a.options.account != 0:
 		return a.foldAccount(one)
+	case a.since != nil:
+		return a.foldNew(ctx, one)
 	}
 	most := a.cfg.AuditPrincipals
 	if a.options.repair != "" {
@@ -365,6 +372,20 @@ func (a *auditing) noteChain(m journal.Message, head account.Head, last uint64) 
 		a.answer.TimeMs = m.Time.UnixMilli()
 		a.answer.Chain = head.Chain[:]
 	}
+}
+
+// foldNew folds what is new since the audited snapshot, all principals at once.
+func (a *auditing) foldNew(ctx context.Context, one func(*account.Fold, int, int) error) (account.Whole, error) {
+	fold, err := a.snapshots.Load(ctx, *a.since)
+	if err == nil {
+		err = one(fold, 0, 1)
+	}
+	if err != nil {
+		return account.Whole{}, err
+	}
+	a.before = a.task.read.Load()
+	hash, err := fold.StateHash()
+	return account.Whole{Hash: hash, Sequence: fold.Sequence(), Entries: fold.Entries()}, err
 }
 
 // foldAccount folds one account, with those that its requests are coupled with.
@@ -401,43 +422,6 @@ func (a *auditing) compareStates(fold *account.Fold, image *account.Image, snaps
 		}
 		a.part = append(a.part, f)
 	})
-}
-
-// compareSnapshot compares a snapshot with the fold at its sequence. whole says that the fold keeps all principals.
-func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s snapshots.Snapshot, whole bool) error {
-	state, err := a.snapshots.Part(ctx, s, fold.Keeps)
-	switch {
-	case errors.Is(err, blob.ErrNotFound): // thinned meanwhile
-		a.skipped[s.Key] = true
-		return nil
-	case errors.Is(err, snapshots.ErrDamaged):
-		a.part = append(a.part, a.snapshotFound(s, "", "as billing wrote it", err.Error()))
-		return nil
-	case err != nil:
-		return err
-	}
-	image, err := state.Image()
-	if err != nil {
-		return err
-	}
-	if s.Version != account.CodeVersion {
-		return nil // other code may keep another state
-	}
-	before := len(a.part)
-	if err := a.compareStates(fold, image, s.Key); err != nil {
-		return err
-	}
-	for i := range a.part[before:] {
-		a.part[before+i].snapshot = &s
-	}
-	if !whole || len(a.part) > before {
-		return nil
-	}
-	hash, err := fold.StateHash()
-	if err == nil && hash != s.Hash {
-		a.part = append(a.part, a.snapshotFound(s, "hash", fmt.Sprintf("%x", hash), fmt.Sprintf("%x", s.Hash)))
-	}
-	return err
 }
 
 // name is the second pass. It names the rows of the read model that differ, and repairs them.

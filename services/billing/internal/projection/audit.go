@@ -48,9 +48,13 @@ func LedgerEntries(head []byte) ([]*event.LedgerEntry, error) {
 	return entries, nil
 }
 
-// EachLedgerRow calls do with every stored row of an account's ledger, oldest first.
-func EachLedgerRow(ctx context.Context, store views.Store, id event.AccountID, do func(views.Doc) error) error {
+// EachLedgerRow calls do with the stored rows of an account's ledger, oldest first. With from, it leaves out those whose position is
+// before that message.
+func EachLedgerRow(ctx context.Context, store views.Store, id event.AccountID, from uint64, do func(views.Doc) error) error {
 	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}}
+	if from > 0 {
+		query.After = []views.Value{views.String(account.LedgerPosition(from))}
+	}
 	return each(ctx, store, Ledger, query, views.Index{Name: byAccount, Keys: []string{"account", "position"}}, do)
 }
 

@@ -217,13 +217,20 @@ func (s *Store) SetAside(ctx context.Context, key string, now time.Time) (string
 	return aside, nil
 }
 
-// Thin deletes superfluous snapshots.
+// Thin deletes superfluous snapshots, and never the audited one.
 func (s *Store) Thin(ctx context.Context, now time.Time, spacing int) error {
 	list, err := s.List(ctx)
 	if err != nil {
 		return err
 	}
+	audited, _, err := s.Audited(ctx)
+	if err != nil {
+		return err
+	}
 	for _, snapshot := range superfluous(list, now, spacing) {
+		if snapshot.Key == audited.Key {
+			continue
+		}
 		if err := s.blobs.Delete(ctx, snapshot.Key); err != nil {
 			return fmt.Errorf("delete snapshot %s: %w", snapshot.Key, err)
 		}

@@ -39,6 +39,7 @@ type auditView struct {
 
 type auditPartitionView struct {
 	Partition        uint32                `json:"partition"`
+	FromSequence     uint64                `json:"fromSequence"`
 	LastSequence     uint64                `json:"lastSequence"`
 	Entries          uint64                `json:"entries"`
 	LiveHash         string                `json:"liveHash"`
@@ -95,8 +96,11 @@ func (s *Admin) audit(c *endpoint.Call) error {
 	err := input.QueryFields(c.Ctx, input.Fields{
 		"account": input.To(&o.Account, auditAccount), "partition": input.To(&o.Partition, auditPartition),
 		"until": input.To(&o.Until, input.CountField(math.MaxInt64)), "deep": input.To(&o.Deep, input.BoolField),
-		"heads": input.To(&o.Heads, s.headsField),
+		"new": input.To(&o.New, input.BoolField), "heads": input.To(&o.Heads, s.headsField),
 	}.Set)
+	if err == nil && o.New && (o.Account != 0 || o.Until != 0) {
+		err = httperr.InvalidField("new", "can't be combined with account or until")
+	}
 	if err != nil {
 		return err
 	}
@@ -266,7 +270,7 @@ func ViewAudit(id event.RequestID, audit *bus.Audit) auditView {
 
 func viewPartition(a *event.AuditAnswer) auditPartitionView {
 	out := auditPartitionView{
-		Partition: a.Partition, LastSequence: a.LastSequence, Entries: a.Entries,
+		Partition: a.Partition, FromSequence: a.FromSequence, LastSequence: a.LastSequence, Entries: a.Entries,
 		LiveHash: hex.EncodeToString(a.LiveHash), ReplayHash: hex.EncodeToString(a.ReplayHash), Match: a.Match,
 		Chain: hex.EncodeToString(a.Chain), Time: endpoint.FormatTime(a.TimeMs), HeadChain: hex.EncodeToString(a.HeadChain),
 		ComparedSequence: a.ComparedSequence,

@@ -84,6 +84,7 @@ type AuditOptions struct {
 	Partition int             // number of the only partition, plus 1; 0: all
 	Until     uint64          // fold up to this message, and compare neither the live state nor the read model; 0: the end
 	Deep      bool            // every snapshot
+	New       bool            // only what is new since the last complete audit that matched
 	Repair    string          // table whose differing rows are written again; empty: none
 	Heads     Heads           // sequences for the chain at earlier heads, by partition
 }
@@ -222,7 +223,7 @@ func (p *auditPart) add(a *event.QueryAnswer) {
 	case event.QueryStatus_QUERY_OK:
 		answer := a.GetAudit()
 		p.answers = append(p.answers, answer)
-		folded := max(answer.Folded, answer.LastSequence)
+		folded := max(answer.Folded, answer.LastSequence-answer.FromSequence)
 		p.done += folded
 		p.total += folded
 		p.again = p.again || answer.Again
@@ -321,7 +322,7 @@ func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q au
 	query, err := event.Encode(&event.Query{NowMs: b.Now().UnixMilli(), Query: &event.Query_Audit{
 		Audit: &event.AuditQuery{
 			Id: q.id[:], Look: q.mode == lookAtAudit, Again: q.over, Account: uint64(q.options.Account), Until: q.options.Until,
-			Deep: q.options.Deep, Repair: q.options.Repair, Only: b.only(q.options),
+			Deep: q.options.Deep, New: q.options.New, Repair: q.options.Repair, Only: b.only(q.options),
 			Head: q.options.Heads[uint32(partition)],
 		},
 	}})

@@ -20,7 +20,9 @@ func (c *command) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit [--head <file>]", Short: "Replay the billing journals and compare", Args: cli.None,
 		Long: `Replays the billing journals from the first message, and compares the result with the live state, every row of the read
-model and the newest snapshots. It runs while the service handles requests. The first differences are listed.`,
+model and the newest snapshots. It runs while the service handles requests. The first differences are listed.
+
+With --new it begins with the newest snapshot that a complete audit has compared, and compares what is new since.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Partition = partitionName(partition)
 			return c.audit(cmd.Context(), o, head)
@@ -29,6 +31,7 @@ model and the newest snapshots. It runs while the service handles requests. The 
 	addScope(cmd, &o, &partition)
 	cmd.Flags().Uint64Var(&o.Until, "until", 0, "replay up to this message of a journal and print its hash")
 	cmd.Flags().BoolVar(&o.Deep, "deep", false, "compare every snapshot, not only the newest three")
+	cmd.Flags().BoolVar(&o.New, "new", false, "compare what is new since the last complete audit that matched")
 	cmd.Flags().StringVar(&head, "head", "", "file with the journals' heads: compared if it exists, else written. Keep it where nobody can edit both it and the journals")
 	return cmd
 }
@@ -88,6 +91,9 @@ func (c *command) showAudit(result admin.Audit) {
 			verdict = "DIFFERS"
 		}
 		fmt.Fprintf(c.stdout, "partition %d: %s; %d entries, up to sequence %d\n", p.Partition, verdict, p.Entries, p.LastSequence)
+		if p.FromSequence != 0 {
+			fmt.Fprintf(c.stdout, "  new since sequence %d, which was audited\n", p.FromSequence)
+		}
 		if p.LiveHash != "" {
 			fmt.Fprintf(c.stdout, "  live   %s\n", p.LiveHash)
 		}
