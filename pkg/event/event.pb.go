@@ -1674,6 +1674,8 @@ type Verdict struct {
 	KeyCap            bool                   `protobuf:"varint,21,opt,name=key_cap,json=keyCap,proto3" json:"key_cap,omitempty"`                                    // with SPENDING_CAP_REACHED: the cap is the key's, else the account's
 	Cap               *SpendingCap           `protobuf:"bytes,22,opt,name=cap,proto3" json:"cap,omitempty"`                                                         // with SPENDING_CAP_REACHED: the cap
 	Announce          bool                   `protobuf:"varint,23,opt,name=announce,proto3" json:"announce,omitempty"`                                              // of a write: a webhook of the account wants events of content
+	ReceiptNumber     uint64                 `protobuf:"varint,24,opt,name=receipt_number,json=receiptNumber,proto3" json:"receipt_number,omitempty"`               // from rules 5 on, of an admitted request of an account: the number of its entry in the account's chain
+	Receipt           []byte                 `protobuf:"bytes,25,opt,name=receipt,proto3" json:"receipt,omitempty"`                                                 // the chain with that entry, 32 bytes
 	Plan              string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                                                       // name of a tier that is not built in
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1819,6 +1821,20 @@ func (x *Verdict) GetAnnounce() bool {
 		return x.Announce
 	}
 	return false
+}
+
+func (x *Verdict) GetReceiptNumber() uint64 {
+	if x != nil {
+		return x.ReceiptNumber
+	}
+	return 0
+}
+
+func (x *Verdict) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
 }
 
 func (x *Verdict) GetPlan() string {
@@ -11898,6 +11914,7 @@ type UsageAnswer struct {
 	ErasedMs            int64                  `protobuf:"varint,41,opt,name=erased_ms,json=erasedMs,proto3" json:"erased_ms,omitempty"`                // when the account was erased; 0: not erased
 	QuarantinedMs       int64                  `protobuf:"varint,42,opt,name=quarantined_ms,json=quarantinedMs,proto3" json:"quarantined_ms,omitempty"` // since when the account is in quarantine; 0: it is not
 	QuarantineReason    string                 `protobuf:"bytes,43,opt,name=quarantine_reason,json=quarantineReason,proto3" json:"quarantine_reason,omitempty"`
+	Receipt             string                 `protobuf:"bytes,44,opt,name=receipt,proto3" json:"receipt,omitempty"`                    // the account's chain: number of the last entry, ".", 64 hex digits; empty: it has not begun
 	NextTier            uint32                 `protobuf:"varint,91,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"` // from period_end_ms on; 0: the same
 	NextPlan            string                 `protobuf:"bytes,92,opt,name=next_plan,json=nextPlan,proto3" json:"next_plan,omitempty"`  // as plan
 	Plan                string                 `protobuf:"bytes,90,opt,name=plan,proto3" json:"plan,omitempty"`                          // name of a tier that is not built in
@@ -12106,6 +12123,13 @@ func (x *UsageAnswer) GetQuarantinedMs() int64 {
 func (x *UsageAnswer) GetQuarantineReason() string {
 	if x != nil {
 		return x.QuarantineReason
+	}
+	return ""
+}
+
+func (x *UsageAnswer) GetReceipt() string {
+	if x != nil {
+		return x.Receipt
 	}
 	return ""
 }
@@ -16792,13 +16816,15 @@ type AccountState struct {
 	Keyring              *KeyringState          `protobuf:"bytes,30,opt,name=keyring,proto3" json:"keyring,omitempty"`
 	Spending             *SpendingState         `protobuf:"bytes,31,opt,name=spending,proto3" json:"spending,omitempty"`
 	Cap                  *SpendingCap           `protobuf:"bytes,32,opt,name=cap,proto3" json:"cap,omitempty"`
-	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"`  // last admission with the default key
-	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                                // voided writes, oldest first
-	NextTier             uint32                 `protobuf:"varint,91,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"`       // from the end of the first of months on; 0: the same
-	OwedMicros           uint64                 `protobuf:"varint,92,opt,name=owed_micros,json=owedMicros,proto3" json:"owed_micros,omitempty"` // credits of reversed payments that were spent
-	Payments             []*PaymentState        `protobuf:"bytes,93,rep,name=payments,proto3" json:"payments,omitempty"`                        // oldest first
-	Subscriptions        []*SetSubscription     `protobuf:"bytes,94,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`              // by creation: all active ones, and the newest that have ended
-	TopUp                *TopUpState            `protobuf:"bytes,95,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"`                 // absent: never set
+	KeyUsedMs            int64                  `protobuf:"varint,33,opt,name=key_used_ms,json=keyUsedMs,proto3" json:"key_used_ms,omitempty"`           // last admission with the default key
+	Late                 []*LateState           `protobuf:"bytes,21,rep,name=late,proto3" json:"late,omitempty"`                                         // voided writes, oldest first
+	NextTier             uint32                 `protobuf:"varint,91,opt,name=next_tier,json=nextTier,proto3" json:"next_tier,omitempty"`                // from the end of the first of months on; 0: the same
+	OwedMicros           uint64                 `protobuf:"varint,92,opt,name=owed_micros,json=owedMicros,proto3" json:"owed_micros,omitempty"`          // credits of reversed payments that were spent
+	Payments             []*PaymentState        `protobuf:"bytes,93,rep,name=payments,proto3" json:"payments,omitempty"`                                 // oldest first
+	Subscriptions        []*SetSubscription     `protobuf:"bytes,94,rep,name=subscriptions,proto3" json:"subscriptions,omitempty"`                       // by creation: all active ones, and the newest that have ended
+	TopUp                *TopUpState            `protobuf:"bytes,95,opt,name=top_up,json=topUp,proto3" json:"top_up,omitempty"`                          // absent: never set
+	ReceiptNumber        uint64                 `protobuf:"varint,96,opt,name=receipt_number,json=receiptNumber,proto3" json:"receipt_number,omitempty"` // entries in the account's chain; 0: it has not begun
+	Receipt              []byte                 `protobuf:"bytes,97,opt,name=receipt,proto3" json:"receipt,omitempty"`                                   // the chain, 32 bytes; empty: it has not begun
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
 }
@@ -17074,6 +17100,20 @@ func (x *AccountState) GetSubscriptions() []*SetSubscription {
 func (x *AccountState) GetTopUp() *TopUpState {
 	if x != nil {
 		return x.TopUp
+	}
+	return nil
+}
+
+func (x *AccountState) GetReceiptNumber() uint64 {
+	if x != nil {
+		return x.ReceiptNumber
+	}
+	return 0
+}
+
+func (x *AccountState) GetReceipt() []byte {
+	if x != nil {
+		return x.Receipt
 	}
 	return nil
 }
@@ -18788,7 +18828,7 @@ const file_event_proto_rawDesc = "" +
 	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x17\n" +
 	"\atime_ms\x18\x04 \x01(\x03R\x06timeMs\x123\n" +
 	"\bverdicts\x18\x05 \x03(\v2\x17.quire.event.v1.VerdictR\bverdicts\x12\x14\n" +
-	"\x05rules\x18\x06 \x01(\rR\x05rules\"\xc9\x04\n" +
+	"\x05rules\x18\x06 \x01(\rR\x05rules\"\x8a\x05\n" +
 	"\aVerdict\x124\n" +
 	"\bdecision\x18\x01 \x01(\x0e2\x18.quire.event.v1.DecisionR\bdecision\x124\n" +
 	"\x06charge\x18\x02 \x01(\x0e2\x1c.quire.event.v1.ChargeSourceR\x06charge\x12\x1c\n" +
@@ -18807,7 +18847,9 @@ const file_event_proto_rawDesc = "" +
 	"\tkey_limit\x18\x14 \x01(\x12R\bkeyLimit\x12\x17\n" +
 	"\akey_cap\x18\x15 \x01(\bR\x06keyCap\x12-\n" +
 	"\x03cap\x18\x16 \x01(\v2\x1b.quire.event.v1.SpendingCapR\x03cap\x12\x1a\n" +
-	"\bannounce\x18\x17 \x01(\bR\bannounce\x12\x12\n" +
+	"\bannounce\x18\x17 \x01(\bR\bannounce\x12%\n" +
+	"\x0ereceipt_number\x18\x18 \x01(\x04R\rreceiptNumber\x12\x18\n" +
+	"\areceipt\x18\x19 \x01(\fR\areceipt\x12\x12\n" +
 	"\x04plan\x18Z \x01(\tR\x04plan\"e\n" +
 	"\vSpendingCap\x121\n" +
 	"\x06period\x18\x01 \x01(\x0e2\x19.quire.event.v1.CapPeriodR\x06period\x12#\n" +
@@ -19659,7 +19701,7 @@ const file_event_proto_rawDesc = "" +
 	"\x04done\x18\x02 \x01(\x04R\x04done\x12\x14\n" +
 	"\x05total\x18\x03 \x01(\x04R\x05total\x12\x14\n" +
 	"\x05again\x18\x04 \x01(\bR\x05again\x12.\n" +
-	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xa5\b\n" +
+	"\x13retry_after_seconds\x18\x05 \x01(\rR\x11retryAfterSeconds\"\xbf\b\n" +
 	"\vUsageAnswer\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12&\n" +
@@ -19691,7 +19733,8 @@ const file_event_proto_rawDesc = "" +
 	"deletes_ms\x18( \x01(\x03R\tdeletesMs\x12\x1b\n" +
 	"\terased_ms\x18) \x01(\x03R\berasedMs\x12%\n" +
 	"\x0equarantined_ms\x18* \x01(\x03R\rquarantinedMs\x12+\n" +
-	"\x11quarantine_reason\x18+ \x01(\tR\x10quarantineReason\x12\x1b\n" +
+	"\x11quarantine_reason\x18+ \x01(\tR\x10quarantineReason\x12\x18\n" +
+	"\areceipt\x18, \x01(\tR\areceipt\x12\x1b\n" +
 	"\tnext_tier\x18[ \x01(\rR\bnextTier\x12\x1b\n" +
 	"\tnext_plan\x18\\ \x01(\tR\bnextPlan\x12\x12\n" +
 	"\x04plan\x18Z \x01(\tR\x04plan\"\xa7\x01\n" +
@@ -20136,7 +20179,7 @@ const file_event_proto_rawDesc = "" +
 	"\fcommand_mark\x18\x06 \x01(\x04R\vcommandMark\x12.\n" +
 	"\x13last_command_answer\x18\a \x01(\fR\x11lastCommandAnswer\x12\x17\n" +
 	"\amark_ms\x18\b \x01(\x03R\x06markMs\x12\x19\n" +
-	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xbb\v\n" +
+	"\bfloor_ms\x18\t \x01(\x03R\afloorMs\"\xfc\v\n" +
 	"\fAccountState\x12\x18\n" +
 	"\aaccount\x18\x01 \x01(\x06R\aaccount\x12\x12\n" +
 	"\x04tier\x18\x02 \x01(\rR\x04tier\x12\x1d\n" +
@@ -20179,7 +20222,9 @@ const file_event_proto_rawDesc = "" +
 	"owedMicros\x128\n" +
 	"\bpayments\x18] \x03(\v2\x1c.quire.event.v1.PaymentStateR\bpayments\x12E\n" +
 	"\rsubscriptions\x18^ \x03(\v2\x1f.quire.event.v1.SetSubscriptionR\rsubscriptions\x121\n" +
-	"\x06top_up\x18_ \x01(\v2\x1a.quire.event.v1.TopUpStateR\x05topUp\"\x9e\x02\n" +
+	"\x06top_up\x18_ \x01(\v2\x1a.quire.event.v1.TopUpStateR\x05topUp\x12%\n" +
+	"\x0ereceipt_number\x18` \x01(\x04R\rreceiptNumber\x12\x18\n" +
+	"\areceipt\x18a \x01(\fR\areceipt\"\x9e\x02\n" +
 	"\n" +
 	"TopUpState\x12,\n" +
 	"\x04rule\x18\x01 \x01(\v2\x18.quire.event.v1.SetTopUpR\x04rule\x12\x12\n" +

@@ -666,6 +666,22 @@ func (m *Verdict) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0xd2
 	}
+	if len(m.Receipt) > 0 {
+		i -= len(m.Receipt)
+		copy(dAtA[i:], m.Receipt)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Receipt)))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xca
+	}
+	if m.ReceiptNumber != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ReceiptNumber))
+		i--
+		dAtA[i] = 0x1
+		i--
+		dAtA[i] = 0xc0
+	}
 	if m.Announce {
 		i--
 		if m.Announce {
@@ -10370,6 +10386,15 @@ func (m *UsageAnswer) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i--
 		dAtA[i] = 0xd2
 	}
+	if len(m.Receipt) > 0 {
+		i -= len(m.Receipt)
+		copy(dAtA[i:], m.Receipt)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Receipt)))
+		i--
+		dAtA[i] = 0x2
+		i--
+		dAtA[i] = 0xe2
+	}
 	if len(m.QuarantineReason) > 0 {
 		i -= len(m.QuarantineReason)
 		copy(dAtA[i:], m.QuarantineReason)
@@ -14760,6 +14785,22 @@ func (m *AccountState) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if len(m.Receipt) > 0 {
+		i -= len(m.Receipt)
+		copy(dAtA[i:], m.Receipt)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Receipt)))
+		i--
+		dAtA[i] = 0x6
+		i--
+		dAtA[i] = 0x8a
+	}
+	if m.ReceiptNumber != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ReceiptNumber))
+		i--
+		dAtA[i] = 0x6
+		i--
+		dAtA[i] = 0x80
+	}
 	if m.TopUp != nil {
 		size, err := m.TopUp.MarshalToSizedBufferVT(dAtA[:i])
 		if err != nil {
@@ -16965,6 +17006,13 @@ func (m *Verdict) SizeVT() (n int) {
 	}
 	if m.Announce {
 		n += 3
+	}
+	if m.ReceiptNumber != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.ReceiptNumber))
+	}
+	l = len(m.Receipt)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	l = len(m.Plan)
 	if l > 0 {
@@ -21144,6 +21192,10 @@ func (m *UsageAnswer) SizeVT() (n int) {
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
+	l = len(m.Receipt)
+	if l > 0 {
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
 	l = len(m.Plan)
 	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
@@ -23121,6 +23173,13 @@ func (m *AccountState) SizeVT() (n int) {
 	}
 	if m.TopUp != nil {
 		l = m.TopUp.SizeVT()
+		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.ReceiptNumber != 0 {
+		n += 2 + protohelpers.SizeOfVarint(uint64(m.ReceiptNumber))
+	}
+	l = len(m.Receipt)
+	if l > 0 {
 		n += 2 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -25749,6 +25808,59 @@ func (m *Verdict) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.Announce = bool(v != 0)
+		case 24:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReceiptNumber", wireType)
+			}
+			m.ReceiptNumber = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ReceiptNumber |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 25:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Receipt", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Receipt = append(m.Receipt[:0], dAtA[iNdEx:postIndex]...)
+			if m.Receipt == nil {
+				m.Receipt = []byte{}
+			}
+			iNdEx = postIndex
 		case 90:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Plan", wireType)
@@ -49451,6 +49563,38 @@ func (m *UsageAnswer) UnmarshalVT(dAtA []byte) error {
 			}
 			m.QuarantineReason = string(dAtA[iNdEx:postIndex])
 			iNdEx = postIndex
+		case 44:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Receipt", wireType)
+			}
+			var stringLen uint64
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				stringLen |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			intStringLen := int(stringLen)
+			if intStringLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + intStringLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Receipt = string(dAtA[iNdEx:postIndex])
+			iNdEx = postIndex
 		case 90:
 			if wireType != 2 {
 				return fmt.Errorf("proto: wrong wireType = %d for field Plan", wireType)
@@ -61172,6 +61316,59 @@ func (m *AccountState) UnmarshalVT(dAtA []byte) error {
 			}
 			if err := m.TopUp.UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
+			}
+			iNdEx = postIndex
+		case 96:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field ReceiptNumber", wireType)
+			}
+			m.ReceiptNumber = 0
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				m.ReceiptNumber |= uint64(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+		case 97:
+			if wireType != 2 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Receipt", wireType)
+			}
+			var byteLen int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				byteLen |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			if byteLen < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			postIndex := iNdEx + byteLen
+			if postIndex < 0 {
+				return protohelpers.ErrInvalidLength
+			}
+			if postIndex > l {
+				return io.ErrUnexpectedEOF
+			}
+			m.Receipt = append(m.Receipt[:0], dAtA[iNdEx:postIndex]...)
+			if m.Receipt == nil {
+				m.Receipt = []byte{}
 			}
 			iNdEx = postIndex
 		default:

@@ -56,13 +56,13 @@ func (c *counters) moved() moves {
 	return c.bill.moves
 }
 
-// move counts a ledger entry. month is the month of its request, 0 without one.
-func (a *account) move(e *event.LedgerEntry, month uint32) {
-	c := &a.current
+// move counts a ledger entry, and returns the month that counts it. month is the month of its request, 0 without one.
+func (a *account) move(e *event.LedgerEntry, month uint32) (counted uint32) {
+	c, counted := &a.current, a.month
 	left := false // the month has left the state
 	if month != 0 && month != a.month {
 		if left = month+1 != a.month; !left {
-			c = a.before()
+			c, counted = a.before(), month
 		}
 	}
 	m := &c.billing().moves
@@ -79,6 +79,7 @@ func (a *account) move(e *event.LedgerEntry, month uint32) {
 	case e.Type == event.LedgerType_LEDGER_ADJUSTMENT:
 		m.refunded += uint64(e.AmountMicros)
 	}
+	return counted
 }
 
 // rest are the counters of a month without its ended periods.

@@ -270,16 +270,16 @@ func (c *credits) enter(a *account, month uint32, e *event.LedgerEntry) {
 		c.fault("%d settled credits, %d are taken", a.settled, -e.AmountMicros)
 		return
 	}
+	if e.SettledMs == 0 {
+		e.SettledMs = e.TimeMs
+	}
+	c.linkLedger(a, a.move(e, month), e)
 	a.settled += e.AmountMicros
-	a.move(e, month)
 	a.entries++
 	e.Id = string(ledgerID(c.sequence, c.ordinal))
 	c.ordinal++
 	e.Account = a.id
 	e.BalanceMicros = a.settled
-	if e.SettledMs == 0 {
-		e.SettledMs = e.TimeMs
-	}
 	c.effects.Ledger = append(c.effects.Ledger, e)
 }
 

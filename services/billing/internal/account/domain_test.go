@@ -36,6 +36,7 @@ func (h *history) sends(kind Kind, b *event.UsageBatch) []RefusalReason {
 		h.t.Fatalf("apply %d: %v", m.Sequence, err)
 	}
 	h.ledger = append(h.ledger, effects.Ledger...)
+	h.chains.add(h.t, effects.Entries)
 	var reasons []RefusalReason
 	for _, r := range effects.Refused {
 		if !slices.Contains(RefusalReasons(), r.Reason) || r.Count == 0 || r.Source != b.Source {

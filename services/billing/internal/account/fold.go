@@ -220,7 +220,7 @@ func (f *Fold) resetEffects() {
 	clear(e.Quarantined)
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Recreated = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Recreated[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused, e.Quarantined = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0], e.Quarantined[:0]
-	e.Requests = e.Requests[:0]
+	e.Requests, e.Entries = e.Requests[:0], e.Entries[:0]
 	e.Rules, e.Head = f.rules, Head{}
 	f.credits.ordinal = 0
 	f.watched = f.watched[:0]

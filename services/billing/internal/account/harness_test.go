@@ -49,11 +49,12 @@ type history struct {
 	alerts   []*event.Alert
 	days     map[dayKey]dayCount
 	recorded recordedLog
+	chains   chains // nil: not checked
 	after    func() // each message; nil: nothing
 }
 
 func newHistory(t tester, book *plan.Book) *history {
-	h := &history{t: t, fold: New(), now: at("2026-10-15T12:00:00Z"), number: map[string]uint64{}, rules: NewestRules, newest: NewestRules}
+	h := &history{t: t, fold: New(), now: at("2026-10-15T12:00:00Z"), number: map[string]uint64{}, rules: NewestRules, newest: NewestRules, chains: chains{}}
 	if book != nil {
 		h.prices(book)
 	}
@@ -86,6 +87,9 @@ func (h *history) appendData(kind Kind, data []byte) []Answer {
 		h.recorded = recordedLog{}
 	}
 	h.recorded.apply(h.t, effects.Requests)
+	if h.chains != nil {
+		h.chains.add(h.t, effects.Entries)
+	}
 	h.changed = append([]event.AccountID(nil), effects.Changed...)
 	if h.after != nil {
 		h.after()
@@ -397,6 +401,9 @@ func (h *history) sound() {
 		h.t.Fatalf("snapshot comes to %x, live to %x", again, live)
 	}
 	h.wholeInParts()
+	if h.chains != nil {
+		h.chains.agree(h.t, h.fold)
+	}
 }
 
 func historyOf(t *testing.T) *history {

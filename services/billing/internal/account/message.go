@@ -89,8 +89,9 @@ type Effects struct {
 	Requests    []RequestChange     // in order; see Fold.Record
 	Refused     []Refused
 	Quarantined []Quarantined
-	Rules       uint32 // that decided the message
-	Head        Head   // of the chain, with the message
+	Entries     []AccountEntry // in order
+	Rules       uint32         // that decided the message
+	Head        Head           // of the chain, with the message
 }
 
 // millis is the time that decisions use.

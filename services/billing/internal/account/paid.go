@@ -214,6 +214,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 			a.uncount(&f.base, c, payment{key, month, last.lineage, last.day, last.cost})
 			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
 			f.credits.enterReturn(a, last.admission(key), last.cost, at)
+			f.link(a, last.freed(key, month, at))
 			f.credits.refundUses(a, last.use, at)
 			f.records.returned(a, last.request, last.time, last.index)
 			*last = paidRequest{}
@@ -234,6 +235,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		take(&f.base, "late paid holds", &a.latePaid, 1)
 		f.credits.enterReturn(a, h.admission(), h.cost, at)
 	}
+	f.linkHold(a, entryFree, h, at)
 	f.credits.refund(a, h, at)
 	f.records.returned(a, h.request, h.time, h.index)
 	h.charge, h.cost = event.ChargeSource_CHARGE_QUOTA, 0
@@ -289,6 +291,14 @@ func (c *credits) enterReturn(a *account, r admission, cost uint64, at int64) {
 
 func (p *paidRequest) admission(key plan.QuotaKey) admission {
 	return admission{request: p.request, key: key, sequence: p.sequence, index: p.index, time: p.time, day: p.day}
+}
+
+// freed is the account's entry that a void has made the request free.
+func (p *paidRequest) freed(key plan.QuotaKey, month uint32, at int64) *entry {
+	return &entry{
+		kind: entryFree, time: at, month: month, key: key, charge: uint8(event.ChargeSource_CHARGE_CREDITS), micros: int64(p.cost),
+		number: p.keyNumber, request: p.request,
+	}
 }
 
 // held reports whether open holds may undo the refusal of a request: holds of its quota key by freeing quota, and holds paid by

@@ -55,6 +55,7 @@ type account struct {
 	owed      int64     // of reversed payments: then nothing is available
 	settled   int64     // the ledger's balance: available, plus what open holds have taken, minus what is owed
 	entries   uint64    // in the ledger
+	receipt   receipt
 
 	purchases     purchases
 	subscriptions []*event.SetSubscription // by creation: all active ones, and the newest ended ones; immutable

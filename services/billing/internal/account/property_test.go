@@ -555,6 +555,7 @@ func (m *machine) compare(t *rapid.T) {
 	}
 	m.compareAlerts(t)
 	m.compareLedger(t)
+	m.chains.agree(t, m.fold)
 }
 
 // compareLedger checks that entries are made in order, and that in the order of admission no balance is below zero, times never

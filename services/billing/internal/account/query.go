@@ -146,7 +146,7 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 		StorageAverageBytes: s.StorageAverageBytes, StorageOverageCents: s.StorageOverageCents,
 		KeyPrefix: a.keyPrefix, KeyVersion: a.keyVersion, KeyCreatedMs: a.keyCreated, CreatedMs: a.created,
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased,
-		QuarantinedMs: a.quarantined, QuarantineReason: a.quarantineReason,
+		QuarantinedMs: a.quarantined, QuarantineReason: a.quarantineReason, Receipt: a.receipt.String(),
 	}
 }
 

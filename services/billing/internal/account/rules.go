@@ -21,8 +21,10 @@ const (
 	Rules3 = 3
 	// Rules4 takes price books that admins apply, with the time from which on they are in force.
 	Rules4 = pricebook.Rules
+	// Rules5 begins the accounts' chains of entries, and charges a late write once whoever settles it.
+	Rules5 = 5
 	// NewestRules is the newest version that this code knows.
-	NewestRules = Rules4
+	NewestRules = Rules5
 )
 
 // ErrRules means that the journal has reached rules unknown to this code. A newer version of the program wrote it. No later

@@ -11,6 +11,7 @@ type scratch struct {
 	batch    event.UsageBatch
 	answered []event.Verdict
 	pointers []*event.Verdict
+	receipts []byte // of the verdicts
 }
 
 // decode decodes a batch into the previous one's memory. Ids are slices of that memory: whatever outlives the message copies
@@ -41,5 +42,12 @@ func (m *scratch) verdicts(n int) []*event.Verdict {
 	for i := range n {
 		m.answered[i].Reset()
 	}
+	m.receipts = m.receipts[:0]
 	return m.pointers[:n]
+}
+
+// keep returns a copy of the hash that lives as long as the batch's verdicts.
+func (m *scratch) keep(hash Hash) []byte {
+	m.receipts = append(m.receipts, hash[:]...)
+	return m.receipts[len(m.receipts)-len(hash):]
 }

@@ -120,6 +120,7 @@ func (f *Fold) giveBack(h *hold, at int64) {
 			take(&f.base, "paid requests", &c.charging().paid[h.key], 1)
 		}
 		f.countDay(a, h.day, h.key, h.counted(-1))
+		f.linkHold(a, entryUndone, h, at)
 	}
 	f.credits.refund(a, h, at)
 	if h.movable {
@@ -166,6 +167,9 @@ func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 		}
 	case item.Result == event.Result_SERVED && h.result == event.Result_VOID:
 		h.result, h.timedOut = event.Result_SERVED, false
+		if f.rules >= Rules5 { // its service must not charge it again
+			f.principals.takeLate(p, h.request, h.key)
+		}
 		f.credits.release(h)
 		f.chargeLate(item, h.keyNumber, h.lineage)
 	case item.Result == event.Result_VOID && h.timedOut:
@@ -250,6 +254,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	}
 	if !covered {
 		a.current.charging().waived[key]++
+		f.link(a, &entry{kind: entryLate, time: f.time, month: h.month, key: key, charge: chargeWaived, number: keyNumber, request: request})
 		f.records.ended(h, SettlementWaived)
 		f.holds.freeHold(h)
 		return
@@ -260,6 +265,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	}
 	f.alerts.usedMore(a, key, term.Limit)
 	f.countDay(a, h.day, key, h.counted(1))
+	f.linkHold(a, entryLate, h, f.time)
 	f.records.traceCharged(h, uint64(term.Price))
 	f.records.recordCharged(h)
 	if f.records.watches(request) {

@@ -58,6 +58,7 @@ func (a *account) state() *event.AccountState {
 		OwedMicros: uint64(a.owed), Payments: a.purchases.states(), Subscriptions: slices.Clone(a.subscriptions), TopUp: copyTopUp(a.topUp),
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased, Alerts: a.alerts.state(),
 		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap().event(), KeyUsedMs: a.keyUsed,
+		ReceiptNumber: a.receipt.number, Receipt: a.receipt.state(),
 		NextTier: uint32(a.nextTier), Late: lateStates(a.late), QuarantinedMs: a.quarantined, QuarantineReason: a.quarantineReason,
 	}
 	s.Months = append(s.Months, a.current.state(a.month, a.tier))
@@ -228,6 +229,10 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	}
 	if len(s.Months) == 0 || !a.tier.Valid() {
 		return fmt.Errorf("%w: account %d", errSnapshot, s.Account)
+	}
+	var err error
+	if a.receipt, err = restoreReceipt(s); err != nil {
+		return err
 	}
 	a.month, a.tierThen = s.Months[0].Month, a.tier
 	if err := a.current.restore(s.Months[0]); err != nil {

@@ -429,7 +429,7 @@ func bookCases() []vectorCase {
 			h.wait(time.Minute)
 			h.expect("price", h.price(), 9_000)
 			h.does(setTier(alice, 5))
-			h.configured(1_000, NewestRules, true)
+			h.configured(1_000, h.rules, true)
 			h.expect("price", h.price(), 9_000)
 			h.applied("later", h.now, smallBook())
 			h.expect("price", h.price(), 9_000)

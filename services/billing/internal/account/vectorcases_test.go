@@ -11,7 +11,7 @@ import (
 // vectorCases are the cases of all vectors, in the order of docs/journal.md.
 func vectorCases() []vectorCase {
 	var all []vectorCase
-	for _, part := range [][]vectorCase{timeCases(), batchCases(), admissionCases(), holdCases(), creditCases(), correctionCases(), paidCases(), keyCases(), commandCases(), bookCases(), billCases()} {
+	for _, part := range [][]vectorCase{timeCases(), batchCases(), admissionCases(), holdCases(), creditCases(), correctionCases(), paidCases(), keyCases(), commandCases(), bookCases(), billCases(), receiptCases()} {
 		all = append(all, part...)
 	}
 	return all
@@ -90,7 +90,7 @@ func timeCases() []vectorCase {
 			h.begin(0)
 			book := pricebook.Configured(smallBook())
 			book.OffsetMs = 30 * dayMillis
-			book.StampMs, book.Rules, book.Agreed = h.now+book.OffsetMs, NewestRules, true
+			book.StampMs, book.Rules, book.Agreed = h.now+book.OffsetMs, h.rules, true
 			h.append(Prices, book)
 			h.number["edge"]++
 			h.append(Usage, &event.UsageBatch{
