@@ -170,6 +170,108 @@ var Heap = class {
   }
 };
 
+// src/receipts.ts
+var kinds = { begins: 1, admitted: 2, undone: 3, free: 4, late: 5, ledger: 6 };
+var waived = 255;
+var noReceipt = { number: 0, hash: new Uint8Array() };
+var length = 43;
+function encode(e) {
+  const bytes3 = new Uint8Array(length);
+  const view2 = new DataView(bytes3.buffer);
+  bytes3[0] = e.kind;
+  view2.setBigUint64(1, BigInt(e.time));
+  view2.setUint32(9, Math.floor(e.month / 12) * 100 + e.month % 12 + 1);
+  bytes3[13] = e.quotaKey;
+  bytes3[14] = e.charge;
+  view2.setBigInt64(15, BigInt(e.amount));
+  view2.setUint32(23, e.key);
+  if (e.request !== "") bytes3.set(keyBytes(e.request), 27);
+  return bytes3;
+}
+function before(a, hash) {
+  const id = new Uint8Array(8);
+  new DataView(id.buffer).setBigUint64(0, idNumber(a.id));
+  return { number: 0, hash: hash([new TextEncoder().encode("quire account\n"), id]) };
+}
+function link(s, a, e) {
+  if (s.rules < 5) return;
+  if (a.receipt.number === 0) {
+    a.receipt = before(a, s.hash);
+    const begins = { kind: kinds.begins, month: a.current.month, quotaKey: 0, charge: 0, amount: a.settled, key: 0, request: "" };
+    append(s, a, { ...begins, time: e.time });
+  }
+  append(s, a, e);
+}
+function append(s, a, e) {
+  const bytes3 = encode(e);
+  a.receipt = { number: a.receipt.number + 1, hash: s.hash([a.receipt.hash, bytes3]) };
+  s.sink.linked?.(s, a, bytes3);
+}
+function showReceipt(r) {
+  return r.number === 0 ? "" : `${r.number}.${hex(r.hash)}`;
+}
+var shape = /^([0-9A-Za-z]{11}) ([1-9][0-9]{0,15})\.([0-9a-f]{64})$/;
+var KeptReceipts = class {
+  byAccount = /* @__PURE__ */ new Map();
+  /** Adds a line of a file of receipts. False: it is malformed. */
+  add(line2) {
+    const [, account, number2, hash] = shape.exec(line2) ?? [];
+    const id = parseId(account ?? "");
+    if (id === void 0) return false;
+    const of = this.byAccount.get(id) ?? { kept: [], compared: 0, fits: 0 };
+    of.kept.push({ number: Number(number2), hash });
+    this.byAccount.set(id, of);
+    return true;
+  }
+  /** After the last line. */
+  sort() {
+    for (const { kept } of this.byAccount.values()) kept.sort((x, y) => x.number - y.number);
+  }
+  get size() {
+    let n = 0;
+    for (const { kept } of this.byAccount.values()) n += kept.length;
+    return n;
+  }
+  get compared() {
+    let n = 0;
+    for (const { compared } of this.byAccount.values()) n += compared;
+    return n;
+  }
+  /** After each entry of an account. */
+  compare(s, a, report) {
+    const of = this.byAccount.get(a.id);
+    if (of === void 0) return;
+    const { number: number2 } = a.receipt;
+    const hash = hex(a.receipt.hash);
+    for (let kept = of.kept[of.compared]; kept?.number === number2; kept = of.kept[++of.compared]) {
+      if (kept.hash === hash) {
+        of.fits = number2;
+        continue;
+      }
+      report.add({
+        partition: s.partition,
+        account: showId(a.id),
+        what: `receipt ${number2} of message ${s.sequence}`,
+        field: `entries ${of.fits + 1} to ${number2}`,
+        expected: hash,
+        found: kept.hash
+      });
+    }
+  }
+  /** After the last message: receipts whose entries the journal of their account does not have. */
+  end(s, belongs, report) {
+    for (const [id, of] of this.byAccount) {
+      if (!belongs(id)) continue;
+      const last = s.accounts.get(id)?.receipt.number ?? 0;
+      for (const { number: number2 } of of.kept.slice(of.compared)) {
+        const base = { partition: s.partition, account: showId(id), what: `receipt ${number2}`, field: "number" };
+        report.add({ ...base, expected: `at most ${last}`, found: String(number2) });
+      }
+      of.compared = of.kept.length;
+    }
+  }
+};
+
 // src/json.ts
 function u64(into, name, n) {
   if (n !== 0 && n !== 0n) into[name] = n.toString();
@@ -193,7 +295,7 @@ function canonical(value) {
 // src/prices.ts
 var quotaKeys = 13;
 var maxBalance = 1e15;
-var latestRules = 4;
+var latestRules = 5;
 var free = 1;
 var admin = 4;
 var nothing = { limit: 0, price: 0, overage: false };
@@ -246,8 +348,8 @@ var Book = class {
     return this.plans.get(tier2) ?? noPlan;
   }
   /** Follows the book that was in force before. */
-  follow(before2) {
-    this.names = new Map(before2?.names);
+  follow(before3) {
+    this.names = new Map(before3?.names);
     for (const [tier2, plan] of this.plans) if (plan.name !== "") this.names.set(tier2, plan.name);
   }
   /** The name of a tier that is not built in, if this book has it. */
@@ -307,16 +409,16 @@ function billStorage(m, plan) {
   const days = [...m.storage.days].map(([d, integral]) => ({ day: d, integral })).filter((d) => d.integral !== 0n);
   days.sort((x, y) => x.day - y.day);
   const sum = days.reduce((n, d) => n + d.integral, m.storage.carried);
-  const length = BigInt(monthStart(m.month + 1) - monthStart(m.month));
+  const length2 = BigInt(monthStart(m.month + 1) - monthStart(m.month));
   const positive = sum > 0n ? sum : 0n;
-  const over = sum - BigInt(plan.freeStorage) * length;
+  const over = sum - BigInt(plan.freeStorage) * length2;
   const billed = over > 0n ? over : 0n;
   return {
     sum,
     days,
-    average: positive / length,
-    billed: billed / length,
-    cents: billed * BigInt(plan.storageCents) / (gigabyte * length)
+    average: positive / length2,
+    billed: billed / length2,
+    cents: billed * BigInt(plan.storageCents) / (gigabyte * length2)
   };
 }
 var mask = (1n << 64n) - 1n;
@@ -527,9 +629,9 @@ var sha256 = (parts) => {
   const h = initial.slice();
   const buffer = new Uint8Array(64);
   let filled = 0;
-  let length = 0;
+  let length2 = 0;
   for (const part of parts) {
-    length += part.length;
+    length2 += part.length;
     let at = 0;
     if (filled > 0) {
       at = Math.min(64 - filled, part.length);
@@ -551,8 +653,8 @@ var sha256 = (parts) => {
   }
   buffer.fill(0, filled);
   const view2 = new DataView(buffer.buffer);
-  view2.setUint32(56, Math.floor(length / 536870912));
-  view2.setUint32(60, length * 8 >>> 0);
+  view2.setUint32(56, Math.floor(length2 / 536870912));
+  view2.setUint32(60, length2 * 8 >>> 0);
   block(h, buffer, 0);
   const out = new Uint8Array(32);
   const words = new DataView(out.buffer);
@@ -654,6 +756,7 @@ function newAccount(s, id, tier2) {
     available: 0,
     owed: 0,
     settled: 0,
+    receipt: noReceipt,
     ownTerms: 0,
     seenTerms: s.terms,
     bookIndex: s.books.length - 1,
@@ -981,7 +1084,7 @@ function alert(s, a, type, webhooks, fields3) {
   (s.effects.alerts ??= []).push(Object.assign(j, fields3));
   return id;
 }
-function alertAdmitted(s, a, h, before2) {
+function alertAdmitted(s, a, h, before3) {
   if (a.webhooks.length === 0) return;
   const { limit } = planOf(s.book, a.tier).terms[h.quotaKey];
   const [from, until] = [monthStart(a.current.month), monthStart(a.current.month + 1)];
@@ -993,7 +1096,7 @@ function alertAdmitted(s, a, h, before2) {
   if (h.charge !== chargeCredits) return;
   if (h.lineage?.cap !== void 0) alertCap(s, a, h, h.lineage, h.lineage.cap);
   if (a.cap !== void 0) alertCap(s, a, h, void 0, a.cap);
-  alertBalance(s, a, before2);
+  alertBalance(s, a, before3);
 }
 function alertCap(s, a, h, l, cap2) {
   const spent = capSpent(s, a, l ?? a, cap2.period);
@@ -1004,12 +1107,12 @@ function alertCap(s, a, h, l, cap2) {
   if (l !== void 0) put(fields3, "key", h.key);
   crossings(s, a, capAlert, `${l?.line ?? ""}/${cap2.period}`, spent - h.cost, spent, cap2.amount, from, until, fields3);
 }
-function crossings(s, a, type, of, before2, after, limit, from, until, fields3) {
+function crossings(s, a, type, of, before3, after, limit, from, until, fields3) {
   const name = `${type} ${of} ${limit} ${from}`;
   const by = /* @__PURE__ */ new Map();
   for (const w2 of subscribed(a, type)) {
     for (const t of w2.thresholds.length > 0 ? w2.thresholds : defaultThresholds) {
-      if (before2 * 100 >= t * limit || after * 100 < t * limit || t <= (a.notified.get(name) ?? 0)) continue;
+      if (before3 * 100 >= t * limit || after * 100 < t * limit || t <= (a.notified.get(name) ?? 0)) continue;
       by.set(t, [...by.get(t) ?? [], w2]);
     }
   }
@@ -1023,11 +1126,11 @@ function crossings(s, a, type, of, before2, after, limit, from, until, fields3) 
     alert(s, a, type, webhooks, j);
   }
 }
-function alertBalance(s, a, before2) {
+function alertBalance(s, a, before3) {
   const by = /* @__PURE__ */ new Map();
   for (const w2 of subscribed(a, balance)) {
     const value = w2.balanceBelow;
-    if (value === 0 || before2 < value || a.available >= value || a.low.has(value)) continue;
+    if (value === 0 || before3 < value || a.available >= value || a.low.has(value)) continue;
     by.set(value, [...by.get(value) ?? [], w2]);
   }
   for (const [value, webhooks] of by) {
@@ -1105,6 +1208,7 @@ var types = {
   payment: "LEDGER_PAYMENT",
   reversal: "LEDGER_REVERSAL"
 };
+var typeNumbers = new Map(Object.values(types).map((type, i) => [type, i + 1]));
 function count(m, e, aboutRequest, left) {
   if (left) m.adjusted += e.amount;
   else if (e.type === types.grant || e.type === types.payment) m.granted += e.amount;
@@ -1115,8 +1219,18 @@ function count(m, e, aboutRequest, left) {
 }
 function enter(s, a, e) {
   const { hold } = e;
-  a.settled += e.amount;
   const month = hold === void 0 ? a.current : monthIn(a, hold.month);
+  link(s, a, {
+    kind: kinds.ledger,
+    time: e.settled,
+    month: (month ?? a.current).month,
+    quotaKey: hold?.quotaKey ?? e.quotaKey ?? 0,
+    charge: typeNumbers.get(e.type),
+    amount: e.amount,
+    key: 0,
+    request: hold?.request ?? e.request ?? ""
+  });
+  a.settled += e.amount;
   count(month ?? a.current, e, hold !== void 0, month === void 0);
   s.counts.ledger++;
   const j = { id: position(s.sequence, s.entries++), account: idNumber(a.id).toString() };
@@ -1139,14 +1253,14 @@ function enter(s, a, e) {
   s.sink.ledger(a, j);
   if (s.answers) (s.effects.ledger ??= []).push(j);
 }
-function before(x, y) {
+function before2(x, y) {
   const ex = x.expires === 0 ? Infinity : x.expires;
   const ey = y.expires === 0 ? Infinity : y.expires;
   return ex !== ey ? ex < ey : x.id < y.id;
 }
 function insert(a, g) {
   let at = a.grants.length;
-  while (at > 0 && before(g, a.grants[at - 1])) at--;
+  while (at > 0 && before2(g, a.grants[at - 1])) at--;
   a.grants.splice(at, 0, g);
 }
 function addGrant(s, a, g) {
@@ -2020,19 +2134,20 @@ function take15(s, a, key, m, admitted, index, charge, price) {
   h.period = openPeriod(a);
   key.lastUsed = s.time;
   countUse(a, h);
-  const before2 = a.available;
+  const before3 = a.available;
   if (charge === chargeCredits) {
     h.uses = take(a, price);
     countPaid(a, a.current, h, price, 1, h.terms);
   }
+  linkRequest(s, a, h, kinds.admitted, s.time);
   a.holds.add(h);
   a.openByKey[h.quotaKey]++;
   countMaker(a, h, makesRoom(s, a, h));
   reportUse(s, a, h, 1, charge === chargeCredits ? 1 : 0, price);
   if (!s.answers) return noVerdict;
-  return admittedVerdict(s, a, m, h, before2);
+  return admittedVerdict(s, a, m, h, before3);
 }
-function admittedVerdict(s, a, m, h, before2) {
+function admittedVerdict(s, a, m, h, before3) {
   const v = { decision: "ADMITTED", ...room(s, a, m) };
   if (h.charge !== chargeNone) v["charge"] = h.charge === chargeQuota ? "CHARGE_QUOTA" : "CHARGE_CREDITS";
   if (h.charge === chargeCredits) {
@@ -2040,7 +2155,11 @@ function admittedVerdict(s, a, m, h, before2) {
     u64(v, "balance_micros", available(a));
   }
   if (m.write && wantsContent(a)) v["announce"] = true;
-  alertAdmitted(s, a, h, before2);
+  if (a.receipt.number > 0) {
+    u64(v, "receipt_number", a.receipt.number);
+    v["receipt"] = base64(a.receipt.hash);
+  }
+  alertAdmitted(s, a, h, before3);
   return v;
 }
 function countUse(a, h) {
@@ -2049,6 +2168,10 @@ function countUse(a, h) {
   if (h.lineage === void 0) return;
   enterMonth(h.lineage, a.current.month);
   if (h.lineage.month === a.current.month) h.lineage.used[h.quotaKey]++;
+}
+function linkRequest(s, a, h, kind, time) {
+  const { month, quotaKey, charge, cost: amount, key, request } = h;
+  link(s, a, { kind, time, month, quotaKey, charge, amount, key, request });
 }
 function reportUse(s, a, h, used, overage, spent) {
   if (!s.answers) return;
@@ -2212,6 +2335,7 @@ function showUsageAnswer(s, a) {
   }
   u64(j, "deletes_ms", a.deletes);
   u64(j, "erased_ms", a.erased);
+  put(j, "receipt", showReceipt(a.receipt));
   return j;
 }
 function showPlan(s, a) {
@@ -2317,6 +2441,7 @@ var Recorder = class {
   }
   enabled;
   digests;
+  linked;
   ended = false;
   /**
    * After the last message: ends the months that are over. Billing does so when something happens to an account, so that of
@@ -2455,7 +2580,7 @@ function locate(partition, expected, found, report) {
   }
 }
 function compareRows(expected, found, nameOf, table, base, report) {
-  const before2 = report.count;
+  const before3 = report.count;
   const rows = new Map(expected.map((row) => [nameOf(row), row]));
   const seen = /* @__PURE__ */ new Map();
   for (const row of found) {
@@ -2471,7 +2596,7 @@ function compareRows(expected, found, nameOf, table, base, report) {
   for (const name of rows.keys()) {
     if (!seen.has(name)) report.add({ ...base, what: `${table} ${name}`, expected: "present", found: "missing" });
   }
-  if (report.count > before2) return;
+  if (report.count > before3) return;
   const at = expected.findIndex((row, i) => nameOf(row) !== nameOf(found[i] ?? {}));
   if (at < 0) return;
   report.add({
@@ -2563,6 +2688,7 @@ function undo(s, h, at) {
     h.period.used[h.quotaKey]--;
   }
   if (paid) countPaid(a, m, h, h.cost, -1, s.terms + a.ownTerms);
+  if (m !== void 0) linkRequest(s, a, h, kinds.undone, at);
   reportUse(s, a, h, -1, paid ? -1 : 0, -h.cost);
   dropKept(a, h);
   if (paid) giveBack(s, a, h.uses, at);
@@ -2603,11 +2729,12 @@ function makeFree(s, a, h, at) {
   countPaid(a, monthIn(a, h.month), h, price, -1, s.terms + a.ownTerms);
   reportUse(s, a, h, 0, -1, -price);
   dropKept(a, h);
+  if (h.result === open) h.returned = price;
+  else enter(s, a, { type: types.adjustment, amount: price, settled: at, reason: freed, hold: h });
+  linkRequest(s, a, h, kinds.free, at);
   h.charge = chargeQuota;
   h.cost = 0;
   h.uses = void 0;
-  if (h.result === open) h.returned = price;
-  else enter(s, a, { type: types.adjustment, amount: price, settled: at, reason: freed, hold: h });
   if (a.holds.has(h)) countMaker(a, h, true);
   giveBack(s, a, uses, at);
 }
@@ -2634,7 +2761,7 @@ function settle(s, h, x, fromEdge) {
     if (failed) addFailure(s, o);
   } else {
     const late = o.late.get(h.request);
-    if (!fromEdge) o.late.delete(h.request);
+    if (!fromEdge || s.rules >= 5) o.late.delete(h.request);
     h.result = closedServed;
     h.timedOut = false;
     const charged = late ?? lateOf(h, s.time);
@@ -2682,7 +2809,7 @@ function chargeLate(s, late) {
   const own = lineage === void 0 ? void 0 : keyLimit(lineage, quotaKey);
   const h = lateHold(s, a, late);
   if (own !== void 0 && usedBy(lineage, m.month, quotaKey) >= own) {
-    m.waived[quotaKey]++;
+    waive(s, a, h);
     return;
   }
   if (terms.limit < 0) h.charge = chargeNone;
@@ -2690,11 +2817,11 @@ function chargeLate(s, late) {
   else if (terms.overage && available(a) >= terms.price && reachedCap(s, a, lineage, terms.price) === void 0) {
     h.charge = chargeCredits;
   } else {
-    m.waived[quotaKey]++;
+    waive(s, a, h);
     return;
   }
   countUse(a, h);
-  const before2 = a.available;
+  const before3 = a.available;
   if (h.charge === chargeCredits) {
     h.cost = terms.price;
     h.uses = take(a, h.cost);
@@ -2702,8 +2829,13 @@ function chargeLate(s, late) {
     enter(s, a, { type: types.charge, amount: -h.cost, settled: s.time, hold: h });
     keepPaid(a, h);
   }
+  linkRequest(s, a, h, kinds.late, s.time);
   reportUse(s, a, h, 1, h.cost > 0 || h.charge === chargeCredits ? 1 : 0, h.cost);
-  if (s.answers) alertAdmitted(s, a, h, before2);
+  if (s.answers) alertAdmitted(s, a, h, before3);
+}
+function waive(s, a, h) {
+  a.current.waived[h.quotaKey]++;
+  linkRequest(s, a, { ...h, charge: waived }, kinds.late, s.time);
 }
 function lateHold(s, a, late) {
   const month = a.current.month;
@@ -2839,7 +2971,7 @@ function foldDomain(s, domain, m, clock) {
   if (m.number !== 0 || m.admissions.length > 0) return refuse(s, "malformed", m.settlements.length);
   const mark = s.domains.get(m.source) ?? { watermark: 0, latest: 0, floor: 0 };
   s.domains.set(m.source, mark);
-  const before2 = { ...mark };
+  const before3 = { ...mark };
   const fresh = { watermark: 0, latest: 0 };
   let recreated = 0;
   for (const x of m.settlements) {
@@ -2848,11 +2980,11 @@ function foldDomain(s, domain, m, clock) {
       refuse(s, "malformed", 1);
       continue;
     }
-    const old = x.sequence <= before2.watermark && (x.stored <= before2.latest || x.stored > clock + ahead);
-    const seen = x.stored <= before2.floor || old;
+    const old = x.sequence <= before3.watermark && (x.stored <= before3.latest || x.stored > clock + ahead);
+    const seen = x.stored <= before3.floor || old;
     const stored = Math.min(x.stored, clock + ahead);
     if (!seen) {
-      if (x.sequence <= before2.watermark && recreated === 0) recreated = x.sequence;
+      if (x.sequence <= before3.watermark && recreated === 0) recreated = x.sequence;
       fresh.watermark = Math.max(fresh.watermark, x.sequence);
       fresh.latest = Math.max(fresh.latest, stored);
     }
@@ -2861,10 +2993,10 @@ function foldDomain(s, domain, m, clock) {
     settleFromDomain(s, domain, keys, x, seen);
   }
   if (recreated === 0) return;
-  Object.assign(mark, fresh, { floor: before2.latest });
+  Object.assign(mark, fresh, { floor: before3.latest });
   (s.effects.recreated ??= []).push({
     stream: m.source,
-    watermark: String(before2.watermark),
+    watermark: String(before3.watermark),
     sequence: String(fresh.watermark)
   });
 }
@@ -2914,7 +3046,7 @@ var varint2 = 0;
 var fixed2 = 1;
 var bytes2 = 2;
 var tag2 = (field, wire) => field * 8 + wire;
-var kinds = {
+var kinds2 = {
   create: 10,
   setTier: 11,
   grant: 12,
@@ -3073,22 +3205,22 @@ var topUp = (r, m) => m.topUp = r.u64();
 function reason(field) {
   return { [tag2(field, bytes2)]: (r, m) => m.reason = r.text() };
 }
-fields(kinds.create, {
+fields(kinds2.create, {
   [tag2(1, varint2)]: tier,
-  [tag2(2, bytes2)]: (r, m) => m.key = r.message(decoders.get(kinds.rotateKey), m.key ?? newAction(kinds.rotateKey))
+  [tag2(2, bytes2)]: (r, m) => m.key = r.message(decoders.get(kinds2.rotateKey), m.key ?? newAction(kinds2.rotateKey))
 });
-fields(kinds.setTier, { [tag2(1, varint2)]: tier });
-fields(kinds.setNextTier, { [tag2(1, varint2)]: tier });
-fields(kinds.grant, {
+fields(kinds2.setTier, { [tag2(1, varint2)]: tier });
+fields(kinds2.setNextTier, { [tag2(1, varint2)]: tier });
+fields(kinds2.grant, {
   [tag2(1, varint2)]: (r, m) => m.amount = r.s64(),
   ...reason(2),
   [tag2(3, varint2)]: (r, m) => m.expires = r.i64()
 });
-fields(kinds.rotateKey, { [tag2(1, fixed2)]: fingerprint, [tag2(2, bytes2)]: prefix });
-fields(kinds.suspend, reason(1));
-fields(kinds.resume, reason(1));
-fields(kinds.note, { ...reason(1), [tag2(2, bytes2)]: (r, m) => m.detail = r.text() });
-fields(kinds.refund, {
+fields(kinds2.rotateKey, { [tag2(1, fixed2)]: fingerprint, [tag2(2, bytes2)]: prefix });
+fields(kinds2.suspend, reason(1));
+fields(kinds2.resume, reason(1));
+fields(kinds2.note, { ...reason(1), [tag2(2, bytes2)]: (r, m) => m.detail = r.text() });
+fields(kinds2.refund, {
   [tag2(1, bytes2)]: (r, m) => {
     const at = r.at;
     m.request = r.key16();
@@ -3099,7 +3231,7 @@ fields(kinds.refund, {
   [tag2(4, varint2)]: (r, m) => m.amount = r.s64(),
   ...reason(5)
 });
-fields(kinds.payment, {
+fields(kinds2.payment, {
   [tag2(1, bytes2)]: provider,
   [tag2(2, bytes2)]: externalId,
   [tag2(3, varint2)]: (r, m) => m.credits = r.u64(),
@@ -3109,7 +3241,7 @@ fields(kinds.payment, {
   [tag2(7, varint2)]: (r, m) => m.taxCents = r.u64(),
   [tag2(8, varint2)]: topUp
 });
-fields(kinds.reverse, {
+fields(kinds2.reverse, {
   [tag2(1, bytes2)]: provider,
   [tag2(2, bytes2)]: externalId,
   [tag2(3, varint2)]: (r, m) => m.amount = r.u64(),
@@ -3117,7 +3249,7 @@ fields(kinds.reverse, {
   ...reason(5),
   [tag2(7, varint2)]: (r, m) => m.amountCents = r.u64()
 });
-fields(kinds.setSubscription, {
+fields(kinds2.setSubscription, {
   [tag2(1, bytes2)]: provider,
   [tag2(2, bytes2)]: externalId,
   [tag2(3, varint2)]: tier,
@@ -3130,34 +3262,34 @@ fields(kinds.setSubscription, {
   [tag2(10, varint2)]: (r, m) => m.nextTier = r.u32(),
   [tag2(11, varint2)]: (r, m) => m.feeCents = r.u64()
 });
-fields(kinds.setTopUp, {
+fields(kinds2.setTopUp, {
   [tag2(1, varint2)]: (r, m) => m.below = r.u64(),
   [tag2(2, varint2)]: (r, m) => m.credits = r.u64(),
   [tag2(3, varint2)]: (r, m) => m.monthMicros = r.u64()
 });
-fields(kinds.topUpFailed, { [tag2(1, varint2)]: topUp, ...reason(2) });
-fields(kinds.createKey, { [tag2(1, fixed2)]: fingerprint, [tag2(2, bytes2)]: prefix, [tag2(3, bytes2)]: rules });
-fields(kinds.updateKey, { [tag2(1, varint2)]: number, [tag2(2, bytes2)]: rules });
-fields(kinds.replaceKey, {
+fields(kinds2.topUpFailed, { [tag2(1, varint2)]: topUp, ...reason(2) });
+fields(kinds2.createKey, { [tag2(1, fixed2)]: fingerprint, [tag2(2, bytes2)]: prefix, [tag2(3, bytes2)]: rules });
+fields(kinds2.updateKey, { [tag2(1, varint2)]: number, [tag2(2, bytes2)]: rules });
+fields(kinds2.replaceKey, {
   [tag2(1, varint2)]: number,
   [tag2(2, fixed2)]: fingerprint,
   [tag2(3, bytes2)]: prefix,
   [tag2(4, varint2)]: (r, m) => m.overlap = r.i64()
 });
-fields(kinds.revokeKey, { [tag2(1, varint2)]: number });
-fields(kinds.setSpendingCap, { [tag2(1, bytes2)]: (r, m) => m.cap = r.message(cap, m.cap ?? { period: 0, amount: 0 }) });
-fields(kinds.deleteAccount, {});
-fields(kinds.keepAccount, {});
-fields(kinds.eraseAccount, {});
-fields(kinds.setWebhook, {
+fields(kinds2.revokeKey, { [tag2(1, varint2)]: number });
+fields(kinds2.setSpendingCap, { [tag2(1, bytes2)]: (r, m) => m.cap = r.message(cap, m.cap ?? { period: 0, amount: 0 }) });
+fields(kinds2.deleteAccount, {});
+fields(kinds2.keepAccount, {});
+fields(kinds2.eraseAccount, {});
+fields(kinds2.setWebhook, {
   [tag2(1, fixed2)]: webhook,
   [tag2(2, varint2)]: (r, m) => m.create = r.bool(),
   [tag2(3, varint2)]: (r, m) => m.events = r.u32(),
   [tag2(4, bytes2)]: (r, m) => m.thresholds = r.message(percents, m.thresholds ?? []),
   [tag2(5, varint2)]: (r, m) => m.balanceBelow = r.u64()
 });
-fields(kinds.deleteWebhook, { [tag2(1, fixed2)]: webhook });
-fields(kinds.testWebhook, { [tag2(1, fixed2)]: webhook });
+fields(kinds2.deleteWebhook, { [tag2(1, fixed2)]: webhook });
+fields(kinds2.testWebhook, { [tag2(1, fixed2)]: webhook });
 function newRules() {
   return { name: void 0, scopes: void 0, expires: void 0, expiresIn: void 0, quotas: void 0, cap: void 0 };
 }
@@ -3463,9 +3595,9 @@ function add2(s, a, amount, expires, reason2, position2) {
   });
 }
 function takeAway(s, a, amount) {
-  const before2 = a.available;
+  const before3 = a.available;
   take(a, amount);
-  if (s.answers) alertBalance(s, a, before2);
+  if (s.answers) alertBalance(s, a, before3);
 }
 function grant(s, a, m, actor, position2) {
   const { amount, reason: reason2 } = m;
@@ -3646,8 +3778,8 @@ function setSubscription(s, a, m) {
   if (m.active && (!known || m.tier === free || m.tier === admin3)) return status.invalid;
   const asOf2 = Math.min(m.asOf, s.time);
   const same2 = (x) => x.provider === m.provider && x.id === m.id;
-  const before2 = a.subscriptions.find(same2);
-  if (before2 !== void 0 && asOf2 < before2.asOf) return status.ok;
+  const before3 = a.subscriptions.find(same2);
+  if (before3 !== void 0 && asOf2 < before3.asOf) return status.ok;
   const list = a.subscriptions.filter((x) => !same2(x));
   list.push({
     provider: m.provider,
@@ -3742,13 +3874,13 @@ var mostWebhooks = 10;
 var mostThresholds = 10;
 var balanceBit = 1 << 2;
 var since4 = [
-  kinds.setNextTier,
-  kinds.refund,
-  kinds.payment,
-  kinds.reverse,
-  kinds.setSubscription,
-  kinds.setTopUp,
-  kinds.topUpFailed
+  kinds2.setNextTier,
+  kinds2.refund,
+  kinds2.payment,
+  kinds2.reverse,
+  kinds2.setSubscription,
+  kinds2.setTopUp,
+  kinds2.topUpFailed
 ];
 function execute(s, c, position2) {
   s.counts.commands++;
@@ -3789,14 +3921,14 @@ function show(s, a, code, more) {
 function run(s, c, a, position2) {
   const m = c.action;
   if (m === void 0) return status.invalid;
-  if (c.account === noId) return m.kind === kinds.note ? status.ok : status.invalid;
-  if (m.kind === kinds.create) {
+  if (c.account === noId) return m.kind === kinds2.note ? status.ok : status.invalid;
+  if (m.kind === kinds2.create) {
     if (a !== void 0) return status.accountExists;
     if (!(s.book?.hasTier(m.tier) ?? (m.tier >= free && m.tier <= 4))) return status.invalid;
     return create(s, c.account, m);
   }
   if (a === void 0) return status.accountNotFound;
-  if (m.kind === kinds.note) return status.ok;
+  if (m.kind === kinds2.note) return status.ok;
   if (a.erased !== 0) return status.accountNotFound;
   if (s.rules < 4 && since4.includes(m.kind)) return status.invalid;
   return act(s, a, m, c.admin ?? "", position2);
@@ -3809,41 +3941,41 @@ function create(s, id, m) {
 }
 function act(s, a, m, actor, position2) {
   switch (m.kind) {
-    case kinds.setTier:
+    case kinds2.setTier:
       return changeTier(s, a, m.tier);
-    case kinds.setNextTier:
+    case kinds2.setNextTier:
       return setNextTier(s, a, m.tier);
-    case kinds.grant:
+    case kinds2.grant:
       return grant(s, a, m, actor, position2);
-    case kinds.refund:
+    case kinds2.refund:
       return refund(s, a, m, actor, position2);
-    case kinds.payment:
+    case kinds2.payment:
       return pay(s, a, m, actor, position2);
-    case kinds.reverse:
+    case kinds2.reverse:
       return reverse(s, a, m, actor, position2);
-    case kinds.setSubscription:
+    case kinds2.setSubscription:
       return setSubscription(s, a, m);
-    case kinds.setTopUp:
+    case kinds2.setTopUp:
       return setTopUp(s, a, m);
-    case kinds.topUpFailed:
+    case kinds2.topUpFailed:
       return topUpFailed(s, a, m);
-    case kinds.createKey:
+    case kinds2.createKey:
       return createKey(s, a, m);
-    case kinds.updateKey:
+    case kinds2.updateKey:
       return updateKey(s, a, m);
-    case kinds.replaceKey:
+    case kinds2.replaceKey:
       return replaceKey(s, a, m);
-    case kinds.revokeKey:
+    case kinds2.revokeKey:
       return revokeKey(s, a, m);
-    case kinds.rotateKey:
+    case kinds2.rotateKey:
       return rotateKey(s, a, m);
-    case kinds.setSpendingCap:
+    case kinds2.setSpendingCap:
       return setSpendingCap(s, a, m);
-    case kinds.setWebhook:
+    case kinds2.setWebhook:
       return setWebhook(s, a, m);
-    case kinds.deleteWebhook:
+    case kinds2.deleteWebhook:
       return deleteWebhook(s, a, m);
-    case kinds.testWebhook:
+    case kinds2.testWebhook:
       return testWebhook(s, a, m);
     default:
       return standing(s, a, m);
@@ -3861,21 +3993,21 @@ function setNextTier(s, a, tier2) {
 }
 function standing(s, a, m) {
   switch (m.kind) {
-    case kinds.suspend:
+    case kinds2.suspend:
       if (a.suspended === 0) a.suspended = s.time;
       a.suspensionReason = m.reason;
       break;
-    case kinds.resume:
+    case kinds2.resume:
       a.suspended = 0;
       a.suspensionReason = "";
       break;
-    case kinds.deleteAccount:
+    case kinds2.deleteAccount:
       if (a.deletes === 0) a.deletes = s.time + untilErasure;
       break;
-    case kinds.keepAccount:
+    case kinds2.keepAccount:
       a.deletes = 0;
       break;
-    case kinds.eraseAccount:
+    case kinds2.eraseAccount:
       if (a.deletes === 0 || s.time < a.deletes) return status.invalid;
       Object.assign(a, {
         erased: s.time,
@@ -3938,10 +4070,10 @@ function testWebhook(s, a, m) {
   return s.answers ? { status: status.ok, alert: alert(s, a, test, [w2], {}) } : status.ok;
 }
 var adminActions = {
-  [kinds.create]: "account.create",
-  [kinds.setTier]: "tier.set",
-  [kinds.grant]: "credits.grant",
-  [kinds.refund]: "credits.refund"
+  [kinds2.create]: "account.create",
+  [kinds2.setTier]: "tier.set",
+  [kinds2.grant]: "credits.grant",
+  [kinds2.refund]: "credits.refund"
 };
 function log(s, c, outcome) {
   if (!s.answers || c.admin === void 0 || c.action === void 0) return;
@@ -3949,16 +4081,16 @@ function log(s, c, outcome) {
   const j = {};
   u64(j, "time_ms", s.time);
   put(j, "token", c.admin);
-  put(j, "action", m.kind === kinds.note ? m.reason : adminActions[m.kind] ?? "unknown");
+  put(j, "action", m.kind === kinds2.note ? m.reason : adminActions[m.kind] ?? "unknown");
   u64(j, "account", idNumber(c.account));
   if (c.request !== "") j["request_id"] = base64(keyBytes(c.request));
   j["status"] = outcome["status"];
   put(j, "replayed", outcome["replayed"] === true);
-  put(j, "tier", m.kind === kinds.create || m.kind === kinds.setTier ? m.tier : 0);
+  put(j, "tier", m.kind === kinds2.create || m.kind === kinds2.setTier ? m.tier : 0);
   put(j, "plan", j["tier"] === void 0 ? "" : s.book?.planName(m.tier));
-  u64(j, "amount_micros", m.kind === kinds.grant || m.kind === kinds.refund ? m.amount : 0);
-  u64(j, "expires_ms", m.kind === kinds.grant ? m.expires : 0);
-  put(j, "detail", m.kind === kinds.note ? m.detail : m.reason);
+  u64(j, "amount_micros", m.kind === kinds2.grant || m.kind === kinds2.refund ? m.amount : 0);
+  u64(j, "expires_ms", m.kind === kinds2.grant ? m.expires : 0);
+  put(j, "detail", m.kind === kinds2.note ? m.detail : m.reason);
   (s.effects.admin ??= []).push(j);
 }
 
@@ -4625,16 +4757,18 @@ function parseMessage(line2) {
   return bytes3 === void 0 ? void 0 : { sequence: Number(sequence), time, subject, data: bytes3 };
 }
 var Verifier = class {
-  constructor(folder, manifest, hash, decode3 = () => void 0) {
+  constructor(folder, manifest, hash, decode3 = () => void 0, kept) {
     this.folder = folder;
     this.manifest = manifest;
     this.hash = hash;
     this.decode = decode3;
+    this.kept = kept;
   }
   folder;
   manifest;
   hash;
   decode;
+  kept;
   report = new Report();
   checked = [];
   async run(only) {
@@ -4654,12 +4788,15 @@ var Verifier = class {
     return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count, log: void 0 };
   }
   async journal(j) {
+    const before3 = this.kept?.compared ?? 0;
     const recorder = new Recorder(j.books !== void 0, this.hash);
+    recorder.linked = (s2, a) => this.kept?.compare(s2, a, this.report);
     const { fold, undecodable, complete } = await this.fold(j, recorder, true);
     const s = fold.state;
     if (complete) {
       const chain = hex(s.chain);
       if (chain !== j.chain) this.differs(j, "chain", "sha256", j.chain, chain);
+      this.kept?.end(s, (id) => this.partitionOf(id) === j.partition, this.report);
     }
     const counted = {
       stream: j.stream,
@@ -4674,8 +4811,10 @@ var Verifier = class {
       accounts: s.accounts.size,
       ledgerEntries: s.counts.ledger,
       statements: 0,
-      books: void 0
+      books: void 0,
+      receipts: void 0
     };
+    if (this.kept !== void 0) counted.receipts = this.kept.compared - before3;
     this.checked.push(counted);
     if (j.books !== void 0 && complete) counted.books = await this.books(j, j.books, fold, recorder);
     counted.statements = s.counts.closed;
@@ -4724,9 +4863,12 @@ var Verifier = class {
     }
     return { fold, undecodable, complete };
   }
+  partitionOf(id) {
+    return partitionOf(idNumber(id), this.manifest.partitions);
+  }
   checkPartition(j, fold) {
     for (const id of fold.state.accounts.keys()) {
-      const right = partitionOf(idNumber(id), this.manifest.partitions);
+      const right = this.partitionOf(id);
       if (right === j.partition) continue;
       this.report.add({
         partition: j.partition,
@@ -4764,13 +4906,13 @@ var Verifier = class {
     const { fold } = await this.fold(j, expected, false);
     expected.end(fold.state);
     const found = await collectBooks(this.folder.open(books.file).lines, chosen);
-    const before2 = this.report.count;
+    const before3 = this.report.count;
     locate(j.partition, expected, found, this.report);
     for (const id of [...suspects].filter((x) => !chosen.has(x))) {
       this.report.more = true;
       this.report.add({ partition: j.partition, account: showId(id), what: "ledger or closed", expected: "as folded", found: "other rows" });
     }
-    if (this.report.count === before2) this.differs(j, "books", "rows", "as folded", "others");
+    if (this.report.count === before3) this.differs(j, "books", "rows", "as folded", "others");
   }
   /** Compares the export with a log. Kept is an earlier checkpoint of it. */
   async log(files, checkpoint, kept, only) {
@@ -4792,7 +4934,7 @@ var Verifier = class {
   }
   /** One account, with all of its entries. */
   async account(id, show2) {
-    const partition = partitionOf(idNumber(id), this.manifest.partitions);
+    const partition = this.partitionOf(id);
     const j = this.manifest.journals.find((x) => x.partition === partition);
     if (j === void 0) throw new Unreadable(`no journal of partition ${partition}, to which ${showId(id)} belongs`);
     const collector = new Collector([id]);
@@ -4888,7 +5030,7 @@ async function loadNode() {
       }
     };
   }
-  return { folder, hash, decode: decode2, ed25519: ed255192, log: log2, read };
+  return { folder, hash, decode: decode2, ed25519: ed255192, log: log2, read, lines: (file) => open2(file).lines };
 }
 var patience = 6e4;
 async function download(url, limit) {
@@ -4912,9 +5054,9 @@ async function download(url, limit) {
 function isFileError(e) {
   return e instanceof Error && typeof e.code === "string" && "syscall" in e;
 }
-var shape = /^\{"sequence":"([1-9][0-9]{0,15})","time":"(-?[0-9]{1,19})","subject":"([A-Za-z0-9._*>-]*)","data":"([A-Za-z0-9+/=]*)"\}$/;
+var shape2 = /^\{"sequence":"([1-9][0-9]{0,15})","time":"(-?[0-9]{1,19})","subject":"([A-Za-z0-9._*>-]*)","data":"([A-Za-z0-9+/=]*)"\}$/;
 function decode2(line2) {
-  const m = shape.exec(line2);
+  const m = shape2.exec(line2);
   if (m === null) return void 0;
   const data = Buffer.from(m[4], "base64");
   if (data.length !== m[4].length / 4 * 3 - (m[4].endsWith("==") ? 2 : m[4].endsWith("=") ? 1 : 0)) return void 0;
@@ -4975,16 +5117,17 @@ var webEd25519 = async (key, message, signature) => {
 
 // src/main.ts
 var usage = `Usage: node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
-                      [--json] [--partition N] [--account ID]
+                      [--receipts FILE] [--json] [--partition N] [--account ID]
 
 Folds the billing journals that "quire journal export --to DIR" wrote, and compares
 what the manifest and the books say with what comes out. With --log, compares every
-message with the public log.
+message with the public log. With --receipts, compares the receipts that a client kept.
 
   --export DIR       the folder of the export
   --log PLACE        the log: a URL, such as https://quire.example/log, or a folder
   --key KEY          the log's key: name+hash+base64 (default: from the log itself)
   --checkpoint FILE  an earlier checkpoint, which the log has to continue
+  --receipts FILE    kept receipts: lines of an account's id, a space, and X-Receipt
   --partition N      this partition only
   --account ID       print one account: usage, statements and every ledger entry
   --json             print one JSON object
@@ -4993,7 +5136,16 @@ Exit codes: 0 everything checked fits, 1 something differs, 2 wrong usage or unr
 var Usage = class extends Error {
 };
 function parse(args) {
-  const o = { export: "", json: false, partition: void 0, account: void 0, log: void 0, key: void 0, checkpoint: void 0 };
+  const o = {
+    export: "",
+    json: false,
+    partition: void 0,
+    account: void 0,
+    log: void 0,
+    key: void 0,
+    checkpoint: void 0,
+    receipts: void 0
+  };
   const rest = args.flatMap((a) => /^--[a-z]+=/.test(a) ? [a.slice(0, a.indexOf("=")), a.slice(a.indexOf("=") + 1)] : [a]);
   const value = (name) => {
     const v = rest.shift();
@@ -5023,6 +5175,9 @@ function parse(args) {
       case "--checkpoint":
         o.checkpoint = value(arg);
         break;
+      case "--receipts":
+        o.receipts = value(arg);
+        break;
       case "--partition": {
         const n = value(arg);
         if (!/^[0-9]{1,4}$/.test(n)) throw new Usage(`--partition needs a number, not ${n}.`);
@@ -5035,7 +5190,7 @@ function parse(args) {
   }
   if (o.export === "") throw new Usage("--export DIR is missing.");
   if (o.log === void 0 && (o.key ?? o.checkpoint) !== void 0) throw new Usage("--key and --checkpoint need --log.");
-  if (o.log !== void 0 && o.account !== void 0) throw new Usage("--account prints an account, without --log.");
+  if ((o.log ?? o.receipts) !== void 0 && o.account !== void 0) throw new Usage("--account prints an account, without --log and --receipts.");
   return o;
 }
 var heads = "that the chain is the one billing had: compare the heads below with heads kept elsewhere (docs/audit.md)";
@@ -5043,7 +5198,7 @@ var trust = [
   "that every request was recorded, and none was made up, before the journal had it",
   "users, sessions, webhook URLs and deliveries, which no journal has"
 ];
-function trusted(r, key) {
+function trusted(r, { key, kept }) {
   const list = [...trust];
   if (r.log === void 0) list.unshift(heads);
   else {
@@ -5058,6 +5213,9 @@ function trusted(r, key) {
   }
   const missing = r.manifest.partitions - r.checked.length;
   if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
+  if (kept !== void 0 && kept.size > kept.compared) {
+    list.push(`${count2(kept.size - kept.compared, "receipt", "receipts")} of partitions that were not read to the end`);
+  }
   const bare = r.checked.filter((c) => c.books === void 0).map((c) => c.stream);
   if (bare.length > 0) list.push(`what billing shows for ${bare.join(", ")}: the export has no books to compare`);
   if (r.bounded > 0) list.push(`${r.bounded} numbers outside of ±(2^53 − 1), read as that bound`);
@@ -5068,7 +5226,8 @@ function count2(n, one, many) {
 }
 function line(c) {
   const books = c.books === void 0 ? "no books" : `${count2(c.books, "line", "lines")} of books`;
-  return `${c.stream}: ${count2(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count2(c.admissions, "admission", "admissions")}, ${count2(c.accounts, "account", "accounts")}, ${count2(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count2(c.statements, "statement", "statements")}, ${books}`;
+  const receipts = c.receipts === void 0 ? "" : `, ${count2(c.receipts, "receipt", "receipts")}`;
+  return `${c.stream}: ${count2(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count2(c.admissions, "admission", "admissions")}, ${count2(c.accounts, "account", "accounts")}, ${count2(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count2(c.statements, "statement", "statements")}, ${books}${receipts}`;
 }
 function logLine(l) {
   const more = [
@@ -5081,19 +5240,19 @@ function logLine(l) {
   ];
   return `${l.origin}: ${count2(l.size, "entry", "entries")}, root ${l.root}, ${more.join(", ")}`;
 }
-function print(r, key) {
+function print(r, given) {
   const { report } = r;
   const out = report.differences.map(showDifference);
   if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
   out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
   if (r.log !== void 0) out.push("Log:", `  ${logLine(r.log)}`);
-  out.push("Remains on trust:", ...trusted(r, key).map((t) => `  - ${t}`));
+  out.push("Remains on trust:", ...trusted(r, given).map((t) => `  - ${t}`));
   out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
   const least = report.more ? "at least " : "";
   out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count2(report.count, "difference", "differences")}.`);
   return out;
 }
-function asJson(r, key) {
+function asJson(r, given) {
   return JSON.stringify({
     ok: r.report.count === 0,
     differences: r.report.count,
@@ -5101,10 +5260,20 @@ function asJson(r, key) {
     first: r.report.differences,
     checked: r.checked,
     log: r.log,
-    trust: trusted(r, key),
+    trust: trusted(r, given),
     version: r.manifest.version,
     installation: r.manifest.installation
   });
+}
+function readReceipts(node, file) {
+  const kept = new KeptReceipts();
+  let number2 = 0;
+  for (const line2 of node.lines(file)) {
+    number2++;
+    if (!kept.add(line2)) throw new Unreadable(`${file} line ${number2}: no account and receipt: ${line2.slice(0, 120)}`);
+  }
+  kept.sort();
+  return kept;
 }
 async function showOne(v, manifest, id) {
   const account = parseId(id);
@@ -5158,13 +5327,14 @@ async function run2(args) {
     const node = await loadNode();
     const folder = node.folder(o.export);
     const manifest = parseManifest(await folder.manifest());
-    const v = new Verifier(folder, manifest, node.hash, node.decode);
+    const kept = o.receipts === void 0 ? void 0 : readReceipts(node, o.receipts);
+    const v = new Verifier(folder, manifest, node.hash, node.decode, kept);
     if (o.account !== void 0) return await showOne(v, manifest, o.account);
     const opened = o.log === void 0 ? void 0 : await openLog(v, node, o, o.log);
     const result = await v.run(o.partition);
     if (opened?.checkpoint !== void 0) result.log = await v.log(node.log(o.log), opened.checkpoint, opened.kept, o.partition);
-    const own = o.key === void 0 ? opened?.key : void 0;
-    console.log(o.json ? asJson(result, own) : print(result, own).join("\n"));
+    const given = { key: o.key === void 0 ? opened?.key : void 0, kept };
+    console.log(o.json ? asJson(result, given) : print(result, given).join("\n"));
     return result.report.count === 0 ? 0 : 1;
   } catch (e) {
     if (e instanceof Usage) console.error(`${e.message}

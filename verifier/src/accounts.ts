@@ -2,6 +2,7 @@
 
 import { day, monthOf, monthStart } from "./calendar.ts";
 import { Queue } from "./queue.ts";
+import { noReceipt } from "./receipts.ts";
 import { countStorage, showStatement } from "./statements.ts";
 import {
   type Account, chargeCredits, counters, type Hold, type Lineage, type Month, type Network, type Owner, type Period, type State,
@@ -26,7 +27,7 @@ export function newAccount(s: State, id: string, tier: number): Account {
   return {
     ...newOwner(id), tier, nextTier: 0, created: s.time, previous: undefined,
     current: newMonth(monthOf(s.time), s.time, tier, s),
-    grants: [], available: 0, owed: 0, settled: 0, ownTerms: 0, seenTerms: s.terms, bookIndex: s.books.length - 1,
+    grants: [], available: 0, owed: 0, settled: 0, receipt: noReceipt, ownTerms: 0, seenTerms: s.terms, bookIndex: s.books.length - 1,
     holds: new Set(), openByKey: counters(), makers: counters(), kept: new Map(), keys: [], nextKey: 1, cap: undefined,
     spending: { day: 0, today: 0, total: 0 }, suspended: 0, suspensionReason: "", deletes: 0, erased: 0, storageBytes: 0n,
     storageSince: s.time,

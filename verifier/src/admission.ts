@@ -5,10 +5,11 @@ import { dayOf, minute, monthOf, monthStart } from "./calendar.ts";
 import { alertAdmitted, wantsContent } from "./alerts.ts";
 import { countPaid, take } from "./credits.ts";
 import { capEnd, currentVersion, enterMonth, keyLimit, type Reached, reachedCap, usedBy, validKey } from "./keys.ts";
-import { showId } from "./ids.ts";
+import { base64, showId } from "./ids.ts";
 import { u64 } from "./json.ts";
 import { type Admission, noId } from "./messages.ts";
 import { quotaKeys, type Terms } from "./prices.ts";
+import { kinds, link } from "./receipts.ts";
 import {
   type Account, type Admitted, chargeCredits, chargeNone, chargeQuota, type Hold, type Key, type Network,
   open, type Owner, type State,
@@ -221,6 +222,7 @@ function take15(
     h.uses = take(a, price);
     countPaid(a, a.current, h, price, 1, h.terms);
   }
+  linkRequest(s, a, h, kinds.admitted, s.time);
   a.holds.add(h);
   a.openByKey[h.quotaKey]!++;
   countMaker(a, h, makesRoom(s, a, h));
@@ -237,6 +239,10 @@ function admittedVerdict(s: State, a: Account, m: Admission, h: Hold, before: nu
     u64(v, "balance_micros", available(a));
   }
   if (m.write && wantsContent(a)) v["announce"] = true;
+  if (a.receipt.number > 0) {
+    u64(v, "receipt_number", a.receipt.number);
+    v["receipt"] = base64(a.receipt.hash);
+  }
   alertAdmitted(s, a, h, before);
   return v;
 }
@@ -248,6 +254,12 @@ export function countUse(a: Account, h: Hold): void {
   if (h.lineage === undefined) return;
   enterMonth(h.lineage, a.current.month);
   if (h.lineage.month === a.current.month) h.lineage.used[h.quotaKey]!++;
+}
+
+/** The entry of what a request has now. */
+export function linkRequest(s: State, a: Account, h: Hold, kind: number, time: number): void {
+  const { month, quotaKey, charge, cost: amount, key, request } = h;
+  link(s, a, { kind, time, month, quotaKey, charge, amount, key, request });
 }
 
 /** The effect "usage": what a day's counters change by. */

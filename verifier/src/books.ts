@@ -56,6 +56,7 @@ class Digests {
 export class Recorder implements Sink {
   readonly digests: Digests;
 
+  linked?: NonNullable<Sink["linked"]>;
   private ended = false;
 
   constructor(readonly enabled: boolean, hash: Hash) {

@@ -4,6 +4,7 @@ import { monthIn, openPeriod } from "./accounts.ts";
 import { day } from "./calendar.ts";
 import { base64, idNumber, keyBytes, position } from "./ids.ts";
 import { put, u64 } from "./json.ts";
+import { kinds, link } from "./receipts.ts";
 import type { Account, Grant, GrantUse, Hold, Month, State } from "./state.ts";
 
 export const types = {
@@ -12,6 +13,8 @@ export const types = {
 } as const;
 
 export type LedgerType = (typeof types)[keyof typeof types];
+
+const typeNumbers = new Map<LedgerType, number>(Object.values(types).map((type, i) => [type, i + 1]));
 
 export interface Entry {
   type: LedgerType;
@@ -40,9 +43,13 @@ function count(m: Month, e: Entry, aboutRequest: boolean, left: boolean): void {
 
 export function enter(s: State, a: Account, e: Entry): void {
   const { hold } = e;
-  a.settled += e.amount;
   // A refund counts when it is made, and what is about a request in that request's month.
   const month = hold === undefined ? a.current : monthIn(a, hold.month);
+  link(s, a, {
+    kind: kinds.ledger, time: e.settled, month: (month ?? a.current).month, quotaKey: hold?.quotaKey ?? e.quotaKey ?? 0,
+    charge: typeNumbers.get(e.type)!, amount: e.amount, key: 0, request: hold?.request ?? e.request ?? "",
+  });
+  a.settled += e.amount;
   count(month ?? a.current, e, hold !== undefined, month === undefined);
   s.counts.ledger++;
   const j: Record<string, unknown> = { id: position(s.sequence, s.entries++), account: idNumber(a.id).toString() };

@@ -1,9 +1,10 @@
-// The command: node verifier/verify.mjs --export DIR [--log PLACE] [--json] [--partition N] [--account ID]
+// The command: node verifier/verify.mjs --export DIR [--log PLACE] [--receipts FILE] [--json] [--partition N] [--account ID]
 
 import type { Fold } from "./fold.ts";
 import { parseId } from "./ids.ts";
 import { loadNode, type Node } from "./node.ts";
 import { type Checkpoint, type Key, Malformed, openCheckpoint, parseKey, showKey } from "./note.ts";
+import { KeptReceipts } from "./receipts.ts";
 import { showDifference } from "./report.ts";
 import { showAccount } from "./show.ts";
 import type { LogResult } from "./log.ts";
@@ -12,16 +13,17 @@ import { type Checked, type Manifest, parseManifest, type Result, Unreadable, Ve
 export * from "./index.ts";
 
 const usage = `Usage: node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
-                      [--json] [--partition N] [--account ID]
+                      [--receipts FILE] [--json] [--partition N] [--account ID]
 
 Folds the billing journals that "quire journal export --to DIR" wrote, and compares
 what the manifest and the books say with what comes out. With --log, compares every
-message with the public log.
+message with the public log. With --receipts, compares the receipts that a client kept.
 
   --export DIR       the folder of the export
   --log PLACE        the log: a URL, such as https://quire.example/log, or a folder
   --key KEY          the log's key: name+hash+base64 (default: from the log itself)
   --checkpoint FILE  an earlier checkpoint, which the log has to continue
+  --receipts FILE    kept receipts: lines of an account's id, a space, and X-Receipt
   --partition N      this partition only
   --account ID       print one account: usage, statements and every ledger entry
   --json             print one JSON object
@@ -36,12 +38,16 @@ interface Options {
   log: string | undefined;
   key: string | undefined;
   checkpoint: string | undefined;
+  receipts: string | undefined;
 }
 
 class Usage extends Error {}
 
 function parse(args: string[]): Options | undefined {
-  const o: Options = { export: "", json: false, partition: undefined, account: undefined, log: undefined, key: undefined, checkpoint: undefined };
+  const o: Options = {
+    export: "", json: false, partition: undefined, account: undefined, log: undefined, key: undefined, checkpoint: undefined,
+    receipts: undefined,
+  };
   const rest = args.flatMap((a) => (/^--[a-z]+=/.test(a) ? [a.slice(0, a.indexOf("=")), a.slice(a.indexOf("=") + 1)] : [a]));
   const value = (name: string): string => {
     const v = rest.shift();
@@ -57,6 +63,7 @@ function parse(args: string[]): Options | undefined {
       case "--log": o.log = value(arg); break;
       case "--key": o.key = value(arg); break;
       case "--checkpoint": o.checkpoint = value(arg); break;
+      case "--receipts": o.receipts = value(arg); break;
       case "--partition": {
         const n = value(arg);
         if (!/^[0-9]{1,4}$/.test(n)) throw new Usage(`--partition needs a number, not ${n}.`);
@@ -68,7 +75,7 @@ function parse(args: string[]): Options | undefined {
   }
   if (o.export === "") throw new Usage("--export DIR is missing.");
   if (o.log === undefined && (o.key ?? o.checkpoint) !== undefined) throw new Usage("--key and --checkpoint need --log.");
-  if (o.log !== undefined && o.account !== undefined) throw new Usage("--account prints an account, without --log.");
+  if ((o.log ?? o.receipts) !== undefined && o.account !== undefined) throw new Usage("--account prints an account, without --log and --receipts.");
   return o;
 }
 
@@ -78,7 +85,13 @@ const trust = [
   "users, sessions, webhook URLs and deliveries, which no journal has",
 ];
 
-function trusted(r: Result, key: Key | undefined): string[] {
+/** What the result does not have: the log's key if that came from the log, and the receipts of --receipts. */
+interface Given {
+  key: Key | undefined;
+  kept: KeptReceipts | undefined;
+}
+
+function trusted(r: Result, { key, kept }: Given): string[] {
   const list = [...trust];
   if (r.log === undefined) list.unshift(heads);
   else {
@@ -93,6 +106,9 @@ function trusted(r: Result, key: Key | undefined): string[] {
   }
   const missing = r.manifest.partitions - r.checked.length;
   if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
+  if (kept !== undefined && kept.size > kept.compared) {
+    list.push(`${count(kept.size - kept.compared, "receipt", "receipts")} of partitions that were not read to the end`);
+  }
   const bare = r.checked.filter((c) => c.books === undefined).map((c) => c.stream);
   if (bare.length > 0) list.push(`what billing shows for ${bare.join(", ")}: the export has no books to compare`);
   if (r.bounded > 0) list.push(`${r.bounded} numbers outside of ±(2^53 − 1), read as that bound`);
@@ -105,9 +121,10 @@ function count(n: number, one: string, many: string): string {
 
 function line(c: Checked): string {
   const books = c.books === undefined ? "no books" : `${count(c.books, "line", "lines")} of books`;
+  const receipts = c.receipts === undefined ? "" : `, ${count(c.receipts, "receipt", "receipts")}`;
   return `${c.stream}: ${count(c.messages, "message", "messages")} (${c.undecodable} undecodable), ` +
     `${count(c.admissions, "admission", "admissions")}, ${count(c.accounts, "account", "accounts")}, ` +
-    `${count(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count(c.statements, "statement", "statements")}, ${books}`;
+    `${count(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count(c.statements, "statement", "statements")}, ${books}${receipts}`;
 }
 
 function logLine(l: LogResult): string {
@@ -119,24 +136,35 @@ function logLine(l: LogResult): string {
   return `${l.origin}: ${count(l.size, "entry", "entries")}, root ${l.root}, ${more.join(", ")}`;
 }
 
-function print(r: Result, key: Key | undefined): string[] {
+function print(r: Result, given: Given): string[] {
   const { report } = r;
   const out = report.differences.map(showDifference);
   if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
   out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
   if (r.log !== undefined) out.push("Log:", `  ${logLine(r.log)}`);
-  out.push("Remains on trust:", ...trusted(r, key).map((t) => `  - ${t}`));
+  out.push("Remains on trust:", ...trusted(r, given).map((t) => `  - ${t}`));
   out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
   const least = report.more ? "at least " : "";
   out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count(report.count, "difference", "differences")}.`);
   return out;
 }
 
-function asJson(r: Result, key: Key | undefined): string {
+function asJson(r: Result, given: Given): string {
   return JSON.stringify({
     ok: r.report.count === 0, differences: r.report.count, more: r.report.more, first: r.report.differences,
-    checked: r.checked, log: r.log, trust: trusted(r, key), version: r.manifest.version, installation: r.manifest.installation,
+    checked: r.checked, log: r.log, trust: trusted(r, given), version: r.manifest.version, installation: r.manifest.installation,
   });
+}
+
+function readReceipts(node: Node, file: string): KeptReceipts {
+  const kept = new KeptReceipts();
+  let number = 0;
+  for (const line of node.lines(file)) {
+    number++;
+    if (!kept.add(line)) throw new Unreadable(`${file} line ${number}: no account and receipt: ${line.slice(0, 120)}`);
+  }
+  kept.sort();
+  return kept;
 }
 
 async function showOne(v: Verifier, manifest: Manifest, id: string): Promise<number> {
@@ -202,13 +230,14 @@ export async function run(args: string[]): Promise<number> {
     const node = await loadNode();
     const folder = node.folder(o.export);
     const manifest = parseManifest(await folder.manifest());
-    const v = new Verifier(folder, manifest, node.hash, node.decode);
+    const kept = o.receipts === undefined ? undefined : readReceipts(node, o.receipts);
+    const v = new Verifier(folder, manifest, node.hash, node.decode, kept);
     if (o.account !== undefined) return await showOne(v, manifest, o.account);
     const opened = o.log === undefined ? undefined : await openLog(v, node, o, o.log);
     const result = await v.run(o.partition);
     if (opened?.checkpoint !== undefined) result.log = await v.log(node.log(o.log!), opened.checkpoint, opened.kept, o.partition);
-    const own = o.key === undefined ? opened?.key : undefined;
-    console.log(o.json ? asJson(result, own) : print(result, own).join("\n"));
+    const given = { key: o.key === undefined ? opened?.key : undefined, kept };
+    console.log(o.json ? asJson(result, given) : print(result, given).join("\n"));
     return result.report.count === 0 ? 0 : 1;
   } catch (e) {
     if (e instanceof Usage) console.error(`${e.message}\n\n${usage}`);

@@ -16,6 +16,7 @@ export interface Node {
   /** The files of a log at a URL or in a folder. */
   log(place: string): LogFiles;
   read(file: string): Uint8Array;
+  lines(file: string): Iterable<string>;
 }
 
 export async function loadNode(): Promise<Node> {
@@ -28,7 +29,7 @@ export async function loadNode(): Promise<Node> {
     return h.digest();
   };
 
-  function open(file: string): OpenFile {
+  function open(file: string): OpenFile & { lines: Iterable<string> } {
     const sum = crypto.createHash("sha256");
     let bytes = 0;
     function* lines(): Generator<string> {
@@ -107,7 +108,7 @@ export async function loadNode(): Promise<Node> {
       },
     };
   }
-  return { folder, hash, decode, ed25519, log, read };
+  return { folder, hash, decode, ed25519, log, read, lines: (file) => open(file).lines };
 }
 
 const patience = 60_000;

@@ -4,7 +4,7 @@ import type { PriceBook } from "./messages.ts";
 
 export const quotaKeys = 13;
 export const maxBalance = 1e15;
-export const latestRules = 4;
+export const latestRules = 5;
 export const free = 1;
 const admin = 4;
 

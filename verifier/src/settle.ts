@@ -3,13 +3,14 @@
 import {
   countMaker, inOrder, keepPaid, makesRoom, monthIn, openPeriod, removeHold, touch, trimKept,
 } from "./accounts.ts";
-import { available, countUse, enterWindow, forgetKnown, reportUse } from "./admission.ts";
+import { available, countUse, enterWindow, forgetKnown, linkRequest, reportUse } from "./admission.ts";
 import { alertAdmitted } from "./alerts.ts";
 import { dayOf, monthOf } from "./calendar.ts";
 import { countingDay } from "./accounts.ts";
 import { countPaid, enter, giveBack, take, types } from "./credits.ts";
 import { keyLimit, reachedCap, usedBy } from "./keys.ts";
 import { noId, type Settlement } from "./messages.ts";
+import { kinds, waived } from "./receipts.ts";
 import {
   type Account, chargeCredits, chargeNone, chargeQuota, closedServed, closedVoid, type Hold, type Late, type Lineage, type Network, open,
   type Owner, type State,
@@ -107,6 +108,7 @@ function undo(s: State, h: Hold, at: number): void {
     h.period!.used[h.quotaKey]!--;
   }
   if (paid) countPaid(a, m, h, h.cost, -1, s.terms + a.ownTerms);
+  if (m !== undefined) linkRequest(s, a, h, kinds.undone, at);
   reportUse(s, a, h, -1, paid ? -1 : 0, -h.cost);
   dropKept(a, h);
   if (paid) giveBack(s, a, h.uses!, at);
@@ -153,11 +155,12 @@ function makeFree(s: State, a: Account, h: Hold, at: number): void {
   countPaid(a, monthIn(a, h.month), h, price, -1, s.terms + a.ownTerms);
   reportUse(s, a, h, 0, -1, -price);
   dropKept(a, h);
+  if (h.result === open) h.returned = price;
+  else enter(s, a, { type: types.adjustment, amount: price, settled: at, reason: freed, hold: h });
+  linkRequest(s, a, h, kinds.free, at);
   h.charge = chargeQuota;
   h.cost = 0;
   h.uses = undefined;
-  if (h.result === open) h.returned = price;
-  else enter(s, a, { type: types.adjustment, amount: price, settled: at, reason: freed, hold: h });
   if (a.holds.has(h)) countMaker(a, h, true);
   giveBack(s, a, uses, at);
 }
@@ -189,7 +192,8 @@ export function settle(s: State, h: Hold, x: Closing, fromEdge: boolean): void {
     if (failed) addFailure(s, o);
   } else {
     const late = o.late.get(h.request);
-    if (!fromEdge) o.late.delete(h.request);
+    // Before rules 5 an edge's settlement left it for the service's to charge once more.
+    if (!fromEdge || s.rules >= 5) o.late.delete(h.request);
     h.result = closedServed;
     h.timedOut = false;
     const charged = late ?? lateOf(h, s.time);
@@ -245,7 +249,7 @@ export function chargeLate(s: State, late: Late): void {
   const own = lineage === undefined ? undefined : keyLimit(lineage, quotaKey);
   const h = lateHold(s, a, late);
   if (own !== undefined && usedBy(lineage!, m.month, quotaKey) >= own) {
-    m.waived[quotaKey]!++;
+    waive(s, a, h);
     return;
   }
   if (terms.limit < 0) h.charge = chargeNone;
@@ -253,7 +257,7 @@ export function chargeLate(s: State, late: Late): void {
   else if (terms.overage && available(a) >= terms.price && reachedCap(s, a, lineage, terms.price) === undefined) {
     h.charge = chargeCredits;
   } else {
-    m.waived[quotaKey]!++;
+    waive(s, a, h);
     return;
   }
   countUse(a, h);
@@ -265,8 +269,14 @@ export function chargeLate(s: State, late: Late): void {
     enter(s, a, { type: types.charge, amount: -h.cost, settled: s.time, hold: h });
     keepPaid(a, h);
   }
+  linkRequest(s, a, h, kinds.late, s.time);
   reportUse(s, a, h, 1, h.cost > 0 || h.charge === chargeCredits ? 1 : 0, h.cost);
   if (s.answers) alertAdmitted(s, a, h, before);
+}
+
+function waive(s: State, a: Account, h: Hold): void {
+  a.current.waived[h.quotaKey]!++;
+  linkRequest(s, a, { ...h, charge: waived }, kinds.late, s.time);
 }
 
 function lateHold(s: State, a: Account, late: Late): Hold {

@@ -7,6 +7,7 @@ import { idNumber, showId } from "./ids.ts";
 import { put, u64 } from "./json.ts";
 import { capEnd, capSpent, reachedCap } from "./keys.ts";
 import { quotaKeys } from "./prices.ts";
+import { showReceipt } from "./receipts.ts";
 import type { Account, Key, Lineage, Network, Payment, State, Subscription, TopUp } from "./state.ts";
 import { untilSeconds } from "./admission.ts";
 import { billStorage, countStorage, planOf, showStatement, showUsage } from "./statements.ts";
@@ -145,6 +146,7 @@ function showUsageAnswer(s: State, a: Account): Json {
   }
   u64(j, "deletes_ms", a.deletes);
   u64(j, "erased_ms", a.erased);
+  put(j, "receipt", showReceipt(a.receipt));
   return j;
 }
 

@@ -3,6 +3,7 @@
 import type { Cap } from "./command_messages.ts";
 import { type Book, quotaKeys } from "./prices.ts";
 import { Heap, Queue } from "./queue.ts";
+import type { Receipt } from "./receipts.ts";
 import { type Hash, sha256 } from "./sha256.ts";
 
 /** Counters by quota key; [0] is not used. */
@@ -237,6 +238,8 @@ export interface Account extends Owner {
   available: number;
   owed: number;
   settled: number;
+  /** After the last entry of its chain. */
+  receipt: Receipt;
   /** Changes whenever earlier payments become final; added to the fold's own. */
   ownTerms: number;
   seenTerms: number;
@@ -313,6 +316,8 @@ export interface Effects {
 export interface Sink {
   ledger(account: Account, entry: Record<string, unknown>): void;
   closed(account: Account, statement: Record<string, unknown>): void;
+  /** After each entry of an account's chain, from rules 5 on. */
+  linked?(s: State, account: Account, entry: Uint8Array): void;
 }
 
 export class State {

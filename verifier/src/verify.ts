@@ -5,6 +5,7 @@ import { Fold, type Message } from "./fold.ts";
 import { fromBase64, hex, idNumber, showId } from "./ids.ts";
 import { LogCheck, type LogFiles, type LogResult } from "./log.ts";
 import type { Checkpoint } from "./note.ts";
+import type { KeptReceipts } from "./receipts.ts";
 import { Report } from "./report.ts";
 import type { Hash } from "./sha256.ts";
 import { Impossible } from "./settle.ts";
@@ -64,6 +65,8 @@ export interface Checked {
   statements: number;
   /** Lines of the books, if the export has them. */
   books: number | undefined;
+  /** Receipts that were compared, if any were kept. */
+  receipts: number | undefined;
 }
 
 export interface Result {
@@ -137,6 +140,7 @@ export class Verifier {
     private readonly hash: Hash,
     /** A faster way to decode lines of the usual form. */
     private readonly decode: (line: string) => Message | undefined = () => undefined,
+    private readonly kept?: KeptReceipts,
   ) {}
 
   async run(only: number | undefined): Promise<Result> {
@@ -157,18 +161,22 @@ export class Verifier {
   }
 
   private async journal(j: Journal): Promise<void> {
+    const before = this.kept?.compared ?? 0;
     const recorder = new Recorder(j.books !== undefined, this.hash);
+    recorder.linked = (s, a) => this.kept?.compare(s, a, this.report);
     const { fold, undecodable, complete } = await this.fold(j, recorder, true);
     const s = fold.state;
     if (complete) {
       const chain = hex(s.chain);
       if (chain !== j.chain) this.differs(j, "chain", "sha256", j.chain, chain);
+      this.kept?.end(s, (id) => this.partitionOf(id) === j.partition, this.report);
     }
     const counted: Checked = {
       stream: j.stream, partition: j.partition, sequence: s.sequence, chain: hex(s.chain), messages: s.counts.messages,
       undecodable, admissions: s.counts.admissions, settlements: s.counts.settlements, commands: s.counts.commands,
-      accounts: s.accounts.size, ledgerEntries: s.counts.ledger, statements: 0, books: undefined,
+      accounts: s.accounts.size, ledgerEntries: s.counts.ledger, statements: 0, books: undefined, receipts: undefined,
     };
+    if (this.kept !== undefined) counted.receipts = this.kept.compared - before;
     this.checked.push(counted);
     if (j.books !== undefined && complete) counted.books = await this.books(j, j.books, fold, recorder);
     counted.statements = s.counts.closed;
@@ -221,9 +229,13 @@ export class Verifier {
     return { fold, undecodable, complete };
   }
 
+  private partitionOf(id: string): number {
+    return partitionOf(idNumber(id), this.manifest.partitions);
+  }
+
   private checkPartition(j: Journal, fold: Fold): void {
     for (const id of fold.state.accounts.keys()) {
-      const right = partitionOf(idNumber(id), this.manifest.partitions);
+      const right = this.partitionOf(id);
       if (right === j.partition) continue;
       this.report.add({
         partition: j.partition, account: showId(id), what: "account", field: "partition", expected: String(right),
@@ -290,7 +302,7 @@ export class Verifier {
 
   /** One account, with all of its entries. */
   async account(id: string, show: (fold: Fold) => Record<string, unknown> | undefined): Promise<Record<string, unknown> | undefined> {
-    const partition = partitionOf(idNumber(id), this.manifest.partitions);
+    const partition = this.partitionOf(id);
     const j = this.manifest.journals.find((x) => x.partition === partition);
     if (j === undefined) throw new Unreadable(`no journal of partition ${partition}, to which ${showId(id)} belongs`);
     const collector = new Collector([id]);

@@ -26,7 +26,8 @@ export function tiers(limit, price, fee) {
 }
 
 export class Drawn {
-  constructor(seed, accounts = 8) {
+  /** With rules before the latest, draw() comes to the latest at some message. */
+  constructor(seed, { accounts = 8, rules = 5 } = {}) {
     this.pick = random(seed);
     this.now = start;
     this.messages = [];
@@ -35,7 +36,7 @@ export class Drawn {
     this.requests = 0;
     this.stored = 0;
     this.accounts = Array.from({ length: accounts }, (_, i) => ({ id: 1_000_003n * BigInt(i + 1), version: 1 }));
-    this.prices({ rules: 4, agreed: 1, tiers: tiers(3, 2000), free: 1 << 20, cents: 3 });
+    this.prices({ rules, agreed: 1, tiers: tiers(3, 2000), free: 1 << 20, cents: 3 });
     for (const [i, a] of this.accounts.entries()) {
       this.command(a, 10, [[1, "varint", 1 + (i % 3)], [2, "bytes", encode([[1, "fixed64", a.id], [2, "bytes", "qk_a"]])]]);
       this.command(a, 12, [[1, "zigzag", 5000 + this.pick(60_000)], [2, "bytes", `welcome ${i}`]]);

@@ -71,3 +71,31 @@ export function priceBook(m) {
     [8, "varint", m.rules], [9, "varint", m.agreed], [10, "bytes", m.id], [11, "varint", m.effective],
   ]);
 }
+
+/** The fields of a message: of each its number and its bytes, the tag included. */
+export function fieldsOf(data) {
+  const fields = [];
+  let at = 0;
+  const varintAt = () => {
+    let n = 0n;
+    for (let shift = 0n; ; shift += 7n) {
+      const byte = data[at++];
+      n |= BigInt(byte & 127) << shift;
+      if (byte < 128) return Number(n);
+    }
+  };
+  while (at < data.length) {
+    const from = at;
+    const tag = varintAt();
+    let value = at;
+    if (tag % 8 === 0) varintAt();
+    else if (tag % 8 === 1) at += 8;
+    else {
+      const n = varintAt();
+      value = at;
+      at += n;
+    }
+    fields.push({ number: tag >> 3, bytes: data.subarray(from, at), value: data.subarray(value, at) });
+  }
+  return fields;
+}

@@ -11,7 +11,7 @@ import { usageBatch } from "./protobuf.mjs";
 
 const batches = Number(process.argv[2] ?? 2000);
 const perBatch = 250;
-const drawn = new Drawn(1, 2000);
+const drawn = new Drawn(1, { accounts: 2000 });
 drawn.prices({ rules: 4, agreed: 1, tiers: tiers(1000, 1), free: 1 << 20, cents: 3 });
 const pick = random(2);
 let before = [];
