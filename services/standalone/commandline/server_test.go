@@ -94,7 +94,7 @@ func startAll() error {
 		return err
 	}
 	shared.program = filepath.Join(shared.folder, "bin", "quire")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X main.version=1.2.3", "-o", shared.program, "quire.dev/cli/cmd/quire")
+	build := exec.Command("go", "build", "-ldflags", "-s -w -X main.version=1.2.3", "-o", shared.program, "quire.dev/cli/cmd/quire")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the client: %w\n%s", err, out)
