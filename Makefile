@@ -5,6 +5,8 @@ GO      ?= go
 VERSION ?= $(shell git describe --tags --match='v[0-9]*' --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 BINARY  := bin/quire
+# make check and make lint vet the code. go test alone would vet it too, and first analyse all dependencies: 50 s of CPU with a cold cache.
+TEST    := $(GO) test -vet=off
 # Where quire's CPU goes under load, for the compiler. `make profile` renews it; PGO=off builds faster and runs slower.
 PGO     ?= services/standalone/quire.pgo
 
@@ -175,7 +177,7 @@ vet: ## compile everything and vet it
 .PHONY: test
 test: ## run all tests
 	@.ci/steps_test
-	$(GO) test -timeout 10m work
+	$(TEST) -timeout 10m work
 	@$(MAKE) test-plain
 
 # Writes, reads and settlements, many at a time, after faults and over restarts.
@@ -183,11 +185,11 @@ PLAIN := TestConcurrent|TestIdempotencyOf|TestUpdateIsAMerge|TestVersionsAreList
 
 .PHONY: test-plain
 test-plain: ## run scenario tests with one process whose services use NATS alone (a minute)
-	$(GO) test -count=1 -timeout 5m -run '$(PLAIN)' ./services/standalone/scenario -args -without=all
+	$(TEST) -count=1 -timeout 5m -run '$(PLAIN)' ./services/standalone/scenario -args -without=all
 
 .PHONY: drill
 drill: ## run the commands of docs/operations.md for refused starts on damaged data, and print what is lost (RPO) and how long it takes (RTO)
-	$(GO) test -count=1 -timeout 10m -run '^TestDrill' -v ./services/standalone
+	$(TEST) -count=1 -timeout 10m -run '^TestDrill' -v ./services/standalone
 
 # The npm tools of the browser's and the documents' tests, at the versions of the lock file.
 e2e/node_modules: e2e/package-lock.json
@@ -215,10 +217,10 @@ test-docs: e2e/node_modules clients/ts/dist $(BINARY)-build ## check the documen
 	@.ci/install_test
 	@e2e/describe.sh
 	$(call need,curl,curl)
-	$(GO) test -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
+	$(TEST) -count=1 -timeout 5m -run TestCurl ./services/standalone/scenario -args -curl
 	$(call need,jq,jq)
 	$(call need,vim,vim)
-	$(GO) test -count=1 -timeout 15m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
+	$(TEST) -count=1 -timeout 15m ./services/standalone/snippets -args -node_modules=$(CURDIR)/e2e/node_modules
 
 clients/ts/node_modules clients/importers/node_modules verifier/node_modules: %/node_modules: %/package-lock.json
 	$(call need,npm,nodejs npm)
@@ -238,8 +240,8 @@ test-clients: e2e/node_modules clients/ts/dist clients/importers/node_modules $(
 	$(call need,gnome-keyring-daemon,gnome-keyring)
 	$(call need,dbus-daemon,dbus-daemon)
 	$(call need,dbus-send,dbus-bin)
-	$(GO) test -count=1 -timeout 5m -run TestALogInIsKept ./services/standalone/commandline -args -keyring
-	$(GO) test -count=1 -timeout 10m -run TestEachLogicalCall/process ./services/standalone/scenario -args $(DRIVER)
+	$(TEST) -count=1 -timeout 5m -run TestALogInIsKept ./services/standalone/commandline -args -keyring
+	$(TEST) -count=1 -timeout 10m -run TestEachLogicalCall/process ./services/standalone/scenario -args $(DRIVER)
 	@cd clients/importers && npm test --silent
 
 .PHONY: test-verifier
@@ -248,17 +250,17 @@ test-verifier: verifier/node_modules ## check the independent bill verifier: its
 
 .PHONY: test-cluster
 test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 16 processes (14 minutes; STORE=postgres|mongo; SKIP='Limit|Example' leaves tests out)
-	$(GO) test -count=1 -timeout 20m ./tools/cluster -args -processes
-	$(GO) test -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many -store=$(STORE) $(DRIVER)
+	$(TEST) -count=1 -timeout 20m ./tools/cluster -args -processes
+	$(TEST) -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many -store=$(STORE) $(DRIVER)
 
 .PHONY: test-stores
 test-stores: postgres bin/ferretdb bin/minio bin/mc ## run the stores' tests against a PostgreSQL, a FerretDB and a MinIO (2 minutes)
 	@$(GO) run ./tools/cluster/cmd/teststores
-	$(GO) test -count=1 -timeout 5m -run TestBucket ./tools/cluster -args -processes
+	$(TEST) -count=1 -timeout 5m -run TestBucket ./tools/cluster -args -processes
 
 .PHONY: test-payments
 test-payments: bin/stripe-mock ## hold the requests to Stripe, and our stand-in for it, to Stripe's own description of its API
-	$(GO) test -count=1 -timeout 2m -run TestRequestsHaveTheShapes ./pkg/payments/stripe -args -stripe-mock=$(CURDIR)/bin/stripe-mock
+	$(TEST) -count=1 -timeout 2m -run TestRequestsHaveTheShapes ./pkg/payments/stripe -args -stripe-mock=$(CURDIR)/bin/stripe-mock
 
 # Packages whose goroutines share what they work on. The whole product under the race detector would take an hour.
 RACE ?= $(addprefix ./pkg/,blob/disk document/... host installation journal lifecycle members replica rpc wait) \
@@ -267,15 +269,15 @@ RACE ?= $(addprefix ./pkg/,blob/disk document/... host installation journal life
 
 .PHONY: race
 race: ## run concurrent packages' unit tests with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(GO) test -race -short -timeout 20m $(RACE)
+	CGO_ENABLED=1 $(TEST) -race -short -timeout 20m $(RACE)
 
 .PHONY: chaos
 chaos: ## kill and restart quire under load, many times (ROUNDS=25)
-	$(GO) test -count=1 -timeout 60m -v -run 'TestCrash' ./services/standalone -args -crash.rounds=$(or $(ROUNDS),25)
+	$(TEST) -count=1 -timeout 60m -v -run 'TestCrash' ./services/standalone -args -crash.rounds=$(or $(ROUNDS),25)
 
 .PHONY: attack
 attack: ## kill quire while clients attack quotas, caps and credits, and compare every figure (RUNS=10, ROUNDS=9)
-	$(GO) test -count=$(or $(RUNS),10) -timeout 60m -v -run TestMoneyUnderAttack ./services/standalone \
+	$(TEST) -count=$(or $(RUNS),10) -timeout 60m -v -run TestMoneyUnderAttack ./services/standalone \
 	  -args -attack.rounds=$(or $(ROUNDS),9) -attack.calls=3000
 
 .PHONY: chaos-cluster
@@ -284,7 +286,7 @@ attack: ## kill quire while clients attack quotas, caps and credits, and compare
 chaos-cluster: cluster-programs $(if $(findstring backup,$(or $(FAULTS),backup)),$(BINARY)-build) $(if $(BASE),bin/before) ## have each part of a cluster fail under load (STORE=postgres|mongo, FAULTS='kill|cut' for some, 20 minutes; FAULTS=backup loses everything and restores it; BASE=v0.1.0 upgrades from there, and back)
 	$(call need,ip,iproute2)
 	$(call need,strace,strace)
-	@$(GO) test -c -o bin/chaos.test ./tools/cluster/chaos
+	@$(TEST) -c -o bin/chaos.test ./tools/cluster/chaos
 	cd tools/cluster/chaos && unshare --map-root-user --net --mount sh -c 'mount -t tmpfs tmpfs /run && exec "$$0" "$$@"' \
 	  $(CURDIR)/bin/chaos.test -test.v -test.timeout 60m -chaos -chaos.store $(STORE) -chaos.only '$(FAULTS)' \
 	  $(if $(BASE),-chaos.before $(CURDIR)/bin/before) $(CHAOSFLAGS)
@@ -317,7 +319,7 @@ MICRO := ./pkg/apikey:Parse ./pkg/event:Batch ./pkg/journal:Appender|Delivery/fo
 .PHONY: bench-micro
 bench-micro: ## micro-benchmarks, for benchstat: key check, encoding, folds, batches, view commit, cache (COUNT=6)
 	@for each in $(foreach m,$(MICRO),'$(m)'); do \
-	  $(GO) test -run '^$$' -bench "$${each#*:}" -benchtime $(or $(BENCHTIME),1s) -count $(or $(COUNT),6) "$${each%%:*}" || exit 1; done
+	  $(TEST) -run '^$$' -bench "$${each#*:}" -benchtime $(or $(BENCHTIME),1s) -count $(or $(COUNT),6) "$${each%%:*}" || exit 1; done
 
 .PHONY: bench-diff
 bench-diff: ## whether the files are faster than a commit, with an interval (BASE=main, DIFFFLAGS='-rows get-1')
@@ -354,9 +356,9 @@ vuln: tools/bin/govulncheck ## look for known vulnerabilities (GOVULNDB=https://
 generate: tools/bin/protoc-gen-go tools/bin/protoc-gen-go-vtproto ## make the generated code again
 	$(call need,protoc,protobuf-compiler)
 	@sh pkg/event/generate.sh
-	@$(GO) test ./pkg/host -run TestThePageOfSettings -update
-	@$(GO) test ./services/standalone/scenario -run TestEveryMetricIsListed -update
-	@$(GO) test ./services/edge/internal/render -run TestTheCommandLineKnowsTheLanguages -update
+	@$(TEST) ./pkg/host -run TestThePageOfSettings -update
+	@$(TEST) ./services/standalone/scenario -run TestEveryMetricIsListed -update
+	@$(TEST) ./services/edge/internal/render -run TestTheCommandLineKnowsTheLanguages -update
 
 .PHONY: notices
 notices: ## write THIRD_PARTY_NOTICES again, after a change of modules
@@ -385,7 +387,7 @@ tools/bin/%: tools/go.mod
 .PHONY: k8s-check
 # -count=1: these tests read files of the whole project, and go's cache of results only follows those of their module.
 k8s-check: ## check the manifests and the stores' configuration (10 minutes the first time)
-	@for module in $(filter deploy tools/k8scheck%,$(ALONE)); do (cd $$module && GOWORK=off $(GO) test -count=1 -timeout 30m ./...) || exit 1; done
+	@for module in $(filter deploy tools/k8scheck%,$(ALONE)); do (cd $$module && GOWORK=off $(TEST) -count=1 -timeout 30m ./...) || exit 1; done
 
 K8S_PROGRAMS := k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kube-controller-manager sigs.k8s.io/kwok/cmd/kwok
 
@@ -394,4 +396,4 @@ k8s-test: ## apply the manifests to a real API server (builds it: 15 minutes the
 	cd tools/k8scheck && GOWORK=off $(GO) build -o bin/etcd go.etcd.io/etcd/server/v3
 	cd tools/k8scheck && for program in $(K8S_PROGRAMS); do \
 	  GOWORK=off $(GO) build -o bin/$$(basename $$program) $$program || exit 1; done
-	cd tools/k8scheck && GOWORK=off $(GO) test -count=1 -timeout 30m -tags cluster -run TestCluster -v .
+	cd tools/k8scheck && GOWORK=off $(TEST) -count=1 -timeout 30m -tags cluster -run TestCluster -v .
