@@ -96,7 +96,7 @@ package-files: bin/sbom
 
 .PHONY: release-snapshot
 release-snapshot: $(GORELEASER) bin/sbom ## build a release into bin/dist without publishing it: archives, deb, rpm, SBOM, checksums, formula
-	@$(if $(shell git remote),,$(REMOTE)) $(GORELEASER) release --snapshot --clean --skip=announce,publish $(RELEASEFLAGS)
+	@$(if $(shell git remote),,$(REMOTE)) $(GORELEASER) release --snapshot --clean --skip=announce,publish
 
 .PHONY: release
 release: $(GORELEASER) bin/sbom ## publish the tag of HEAD (needs GITHUB_TOKEN)
@@ -114,7 +114,7 @@ test-release: ## build a release and look into its packages (15 minutes the firs
 	$(call need,rpm,rpm)
 	$(call need,jq,jq)
 	$(call need,systemd-analyze,systemd,true ||)
-	@PGO=off $(MAKE) release-snapshot RELEASEFLAGS=--quiet
+	@PGO=off $(MAKE) release-snapshot
 	@.ci/release_test
 
 .PHONY: first-day
