@@ -3848,6 +3848,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -3868,6 +3869,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -3889,6 +3891,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 ETag: components["headers"]["ETagHeader"];
@@ -3908,6 +3911,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 ETag: components["headers"]["ETagHeader"];
                 [name: string]: unknown;
             };
@@ -3923,6 +3927,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -3943,6 +3948,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -3962,6 +3968,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 [name: string]: unknown;
@@ -3978,6 +3985,7 @@ export interface components {
                 "Access-Control-Expose-Headers": components["headers"]["ExposeHeadersHeader"];
                 "Cache-Control": components["headers"]["CacheControlHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -3992,6 +4000,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -4015,6 +4024,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
@@ -4036,6 +4046,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "X-Quota-Remaining": components["headers"]["QuotaRemainingHeader"];
@@ -4063,6 +4074,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 "X-Quota-Remaining": components["headers"]["QuotaRemainingHeader"];
@@ -4089,6 +4101,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "X-Credits-Cost": components["headers"]["CreditsCostHeader"];
                 "X-Credits-Balance": components["headers"]["CreditsBalanceHeader"];
                 [name: string]: unknown;
@@ -4883,6 +4896,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5069,6 +5083,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -5085,6 +5100,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5102,6 +5118,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5119,6 +5136,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5136,6 +5154,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5167,6 +5186,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -5183,6 +5203,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5305,6 +5326,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5322,6 +5344,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -5352,6 +5375,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Accept-Ranges": components["headers"]["AcceptRangesHeader"];
                 "Content-Range": components["headers"]["ContentRangeHeader"];
                 [name: string]: unknown;
@@ -5370,6 +5394,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5387,6 +5412,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5404,6 +5430,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5421,6 +5448,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5438,6 +5466,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5455,6 +5484,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5472,6 +5502,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5502,6 +5533,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -5518,6 +5550,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5535,6 +5568,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5550,6 +5584,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5604,6 +5639,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -5619,6 +5655,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5635,6 +5672,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -5662,6 +5700,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Idempotency-Replayed": components["headers"]["IdempotencyReplayedHeader"];
                 [name: string]: unknown;
             };
@@ -5678,6 +5717,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5694,6 +5734,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 [name: string]: unknown;
             };
             content: {
@@ -5709,6 +5750,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -5725,6 +5767,7 @@ export interface components {
                 "RateLimit-Policy": components["headers"]["RateLimitPolicyHeader"];
                 RateLimit: components["headers"]["RateLimitHeader"];
                 "X-Charge-Source": components["headers"]["ChargeSourceHeader"];
+                "X-Receipt": components["headers"]["ReceiptHeader"];
                 "Retry-After": components["headers"]["RetryAfterHeader"];
                 [name: string]: unknown;
             };
@@ -6324,6 +6367,13 @@ export interface components {
          */
         ChargeSourceHeader: string;
         /**
+         * @description Number and hash of the account's chain of entries once it has this request's: `<number>.<64 hex digits>`. Two of
+         *     them prove any later change of the entries between. Absent if the request was refused, replayed or not metered,
+         *     and without an account.
+         * @example 6.0b973ff4ab5d0c1a7c1e0b7d2f96c3f0a58d4e6f1b2c3d4e5f60718293a4b5c6
+         */
+        ReceiptHeader: string;
+        /**
          * @description Price paid from credits, with six places. Only if `X-Charge-Source` is `credits`.
          * @example 0.002000
          */
@@ -6381,7 +6431,7 @@ export interface components {
         AllowOriginHeader: string;
         /**
          * @description The headers that a page of another site may read. Sent with `Access-Control-Allow-Origin`.
-         * @example Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, Idempotency-Replayed, Last-Modified, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Charge-Source, X-Credits-Balance, X-Credits-Cost, X-Quota-Remaining, X-Request-Id
+         * @example Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, Idempotency-Replayed, Last-Modified, Location, RateLimit, RateLimit-Policy, Retry-After, WWW-Authenticate, X-Charge-Source, X-Credits-Balance, X-Credits-Cost, X-Quota-Remaining, X-Receipt, X-Request-Id
          */
         ExposeHeadersHeader: string;
         /**

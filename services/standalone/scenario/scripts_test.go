@@ -24,7 +24,7 @@ func (a answer) readable(t *testing.T, want bool) {
 		origin = "*"
 		for _, name := range []string{
 			"X-Request-Id", "RateLimit", "RateLimit-Policy", "X-Charge-Source", "X-Credits-Cost",
-			"X-Credits-Balance", "X-Quota-Remaining", "Retry-After", "Location", "Allow", "ETag", "Idempotency-Replayed", "Content-Range",
+			"X-Credits-Balance", "X-Quota-Remaining", "X-Receipt", "Retry-After", "Location", "Allow", "ETag", "Idempotency-Replayed", "Content-Range",
 		} {
 			if !slices.Contains(strings.Split(exposed, ", "), name) {
 				t.Errorf("%s: %s is not exposed", a.what, name)

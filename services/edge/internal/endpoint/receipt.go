@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"encoding/hex"
 	"errors"
 	"strconv"
 
@@ -19,6 +20,7 @@ const (
 	HeaderCreditsCost     = "X-Credits-Cost"
 	HeaderCreditsBalance  = "X-Credits-Balance"
 	HeaderQuotaRemaining  = "X-Quota-Remaining"
+	HeaderReceipt         = "X-Receipt"
 	HeaderReplayed        = "Idempotency-Replayed"
 )
 
@@ -31,6 +33,8 @@ type Receipt struct {
 	Source        ChargeSource
 	CostMicros    uint64 // 0 unless credits paid
 	BalanceMicros uint64 // after the call; 0 unless credits paid
+	ChainNumber   uint64 // of the admission's entry in the account's chain; 0: none
+	Chain         []byte // with that entry
 	Replayed      bool   // the result is that of an earlier call with the same Idempotency-Key
 }
 
@@ -61,6 +65,7 @@ func receiptOf(a *bus.Admission, v *bus.Verdict) Receipt {
 		return r
 	}
 	r.Remaining, r.Quota = v.Remaining, Quota{a.Key, v.Limit, v.Remaining, int64(v.ResetSeconds)}
+	r.ChainNumber, r.Chain = v.ReceiptNumber, v.Receipt
 	switch {
 	case !v.Admitted():
 	case v.Charge == event.ChargeSource_CHARGE_CREDITS:
@@ -71,7 +76,7 @@ func receiptOf(a *bus.Admission, v *bus.Verdict) Receipt {
 	return r
 }
 
-// voided is the receipt after the call was voided.
+// voided is the receipt after the call was voided. The chain keeps the admission's entry, and gets one that undoes it.
 func (r Receipt) voided() Receipt {
 	if r.Source == SourceQuota {
 		r.Remaining++
@@ -96,6 +101,10 @@ func (r *Receipt) SetHeaders(h *fasthttp.ResponseHeader) {
 	}
 	if r.Source != "" {
 		h.Set(HeaderChargeSource, string(r.Source))
+	}
+	if r.ChainNumber != 0 {
+		var buf [20 + 1 + 64]byte
+		h.SetCanonical([]byte(HeaderReceipt), hex.AppendEncode(append(strconv.AppendUint(buf[:0], r.ChainNumber, 10), '.'), r.Chain))
 	}
 	if r.Replayed {
 		h.Set(HeaderReplayed, "true")

@@ -1,9 +1,12 @@
 package endpoint
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"maps"
+	"math"
+	"strings"
 	"testing"
 
 	"github.com/valyala/fasthttp"
@@ -25,10 +28,6 @@ func TestAReceiptIsWrittenAsDocumented(t *testing.T) {
 		Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_CREDITS, Limit: 500, ResetSeconds: 60, CostMicros: 200, BalanceMicros: 4_999_800,
 	})
 	unlimited := metered(&event.Verdict{Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_QUOTA, Limit: plan.Unlimited, Remaining: plan.Unlimited})
-	repeated := metered(&event.Verdict{Decision: event.Decision_IDEMPOTENCY_SERVED, Limit: 500, Remaining: 41, ResetSeconds: 60})
-	repeated.replayed = true
-	free := &Metered{Admission: call}
-	replay := Receipt{Remaining: 7, Quota: Quota{plan.LiteCreate, 100, 3, 5}, Source: SourceNone, Replayed: true}
 	headers := func(charge, remaining string, more ...string) map[string]string {
 		out := map[string]string{}
 		for i, value := range append([]string{charge, remaining}, more...) {
@@ -41,6 +40,15 @@ func TestAReceiptIsWrittenAsDocumented(t *testing.T) {
 		}
 		return out
 	}
+	chained := metered(&event.Verdict{
+		Decision: event.Decision_ADMITTED, Limit: plan.Unlimited, Remaining: plan.Unlimited, ReceiptNumber: math.MaxUint64, Receipt: bytes.Repeat([]byte{0xAB}, 32),
+	})
+	onChain := headers("none", "")
+	onChain[HeaderReceipt] = "18446744073709551615." + strings.Repeat("ab", 32)
+	repeated := metered(&event.Verdict{Decision: event.Decision_IDEMPOTENCY_SERVED, Limit: 500, Remaining: 41, ResetSeconds: 60})
+	repeated.replayed = true
+	free := &Metered{Admission: call}
+	replay := Receipt{Remaining: 7, Quota: Quota{plan.LiteCreate, 100, 3, 5}, Source: SourceNone, Replayed: true}
 	replayed := headers("none", `"pasteLite.create";r=3;t=5`, "true")
 	replayed[HeaderRateLimitPolicy] = `"pasteLite.create";q=100`
 	for name, test := range map[string]struct {
@@ -54,6 +62,8 @@ func TestAReceiptIsWrittenAsDocumented(t *testing.T) {
 		"credits, voided": {credits.Voided(), headers("none", `"pasteLite.get";r=0;t=60`), 0},
 		"unlimited":       {unlimited.Receipt(), headers("none", ""), -1},
 		"unlimited, void": {unlimited.Voided(), headers("none", ""), -1},
+		"on a chain":      {chained.Receipt(), onChain, -1},
+		"on it, voided":   {chained.Voided(), onChain, -1},
 		"free":            {free.Receipt(), headers("none", ""), -1},
 		"free, voided":    {free.Voided(), headers("none", ""), -1},
 		"not counted":     {FreeReceipt(), headers("none", ""), -1},

@@ -16,7 +16,7 @@ const (
 		headerAPIKey + ", " + HeaderManageToken + ", " + HeaderPassword
 	scriptAnswerHeaders = "Accept-Ranges, Allow, Content-Disposition, Content-Length, Content-Range, ETag, " + HeaderReplayed +
 		", Last-Modified, Location, " + HeaderRateLimit + ", " + HeaderRateLimitPolicy + ", Retry-After, WWW-Authenticate, " +
-		HeaderChargeSource + ", " + HeaderCreditsBalance + ", " + HeaderCreditsCost + ", " + HeaderQuotaRemaining + ", X-Request-Id"
+		HeaderChargeSource + ", " + HeaderCreditsBalance + ", " + HeaderCreditsCost + ", " + HeaderQuotaRemaining + ", " + HeaderReceipt + ", X-Request-Id"
 	preflightSeconds = "7200" // the longest that Chromium caches an answer
 )
 
