@@ -1934,7 +1934,7 @@ function heldByCap(s, a, l, quotaKey, terms, reached) {
   const counts = (h) => h.charge === chargeCredits && (!ofKey || h.lineage === l) && (cap2.period !== capDay || h.day === countingDay(a, s.time)) && (cap2.period !== capMonth || h.month === a.current.month);
   let spent = capSpent(s, a, ofKey ? l : a, cap2.period);
   for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts(h)) spent -= h.cost;
-  spent -= keptCosts(a, (h) => counts(h) && !(h.timedOut && h.result === closedServed));
+  spent -= keptCosts(a, counts);
   return spent + terms.price <= cap2.amount;
 }
 function heldByWindow(n, limit) {
@@ -2632,7 +2632,13 @@ function forget(s, h) {
   h.remembered = false;
   forgetKnown(s, h);
   freeId(s, h);
-  if (h.account !== void 0) removeHold(h.account, h);
+  if (h.account === void 0) return;
+  if (h.timedOut && h.result === closedServed) finish(s, h.account, h);
+  else removeHold(h.account, h);
+}
+function finish(s, a, h) {
+  removeHold(a, h);
+  if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);
 }
 function leaveOpen(h) {
   ownerOf(h).open--;
@@ -2651,8 +2657,7 @@ function serve(s, h, at, byTimeout) {
     } else if (h.charge === chargeCredits) {
       enter(s, a, { type: types.charge, amount: -h.cost, settled: at, hold: h });
     }
-    if (!byTimeout) removeHold(a, h);
-    if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);
+    if (!byTimeout) finish(s, a, h);
   }
   if (byTimeout || h.idempotency !== "") remember(s, h, at);
   else forgetKnown(s, h);
@@ -2754,7 +2759,10 @@ function settle(s, h, x, fromEdge) {
   if (!fromEdge && isVoid) o.late.delete(h.request);
   if (h.result === result) {
     if (!isVoid || !fromEdge) h.timedOut = false;
-    if (h.account !== void 0) removeHold(h.account, h);
+    if (h.account !== void 0) {
+      if (isVoid) removeHold(h.account, h);
+      else finish(s, h.account, h);
+    }
     if (isVoid && failed) addFailure(s, o);
   } else if (isVoid) {
     correct(s, h);

@@ -2,7 +2,7 @@
 
 import { capSpent, capDay, capMonth, type Reached, usedBy } from "./keys.ts";
 import type { Terms } from "./prices.ts";
-import { type Account, chargeCredits, closedServed, type Hold, type Lineage, type Network, open, type State } from "./state.ts";
+import { type Account, chargeCredits, type Hold, type Lineage, type Network, open, type State } from "./state.ts";
 import { countingDay } from "./accounts.ts";
 
 /** Without its open holds the limit would have room. */
@@ -45,8 +45,7 @@ export function heldByCap(
     (cap.period !== capDay || h.day === countingDay(a, s.time)) && (cap.period !== capMonth || h.month === a.current.month);
   let spent = capSpent(s, a, ofKey ? l : a, cap.period);
   for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts(h)) spent -= h.cost;
-  // A time-out's are both held and kept.
-  spent -= keptCosts(a, (h) => counts(h) && !(h.timedOut && h.result === closedServed));
+  spent -= keptCosts(a, counts);
   return spent + terms.price <= cap.amount;
 }
 

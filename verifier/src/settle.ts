@@ -46,7 +46,15 @@ export function forget(s: State, h: Hold): void {
   h.remembered = false;
   forgetKnown(s, h);
   freeId(s, h);
-  if (h.account !== undefined) removeHold(h.account, h);
+  if (h.account === undefined) return;
+  if (h.timedOut && h.result === closedServed) finish(s, h.account, h);
+  else removeHold(h.account, h);
+}
+
+/** Ends what a served hold's own settlement may change. Another void may still make it free. */
+function finish(s: State, a: Account, h: Hold): void {
+  removeHold(a, h);
+  if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);
 }
 
 function leaveOpen(h: Hold): void {
@@ -67,8 +75,7 @@ export function serve(s: State, h: Hold, at: number, byTimeout: boolean): void {
     } else if (h.charge === chargeCredits) {
       enter(s, a, { type: types.charge, amount: -h.cost, settled: at, hold: h });
     }
-    if (!byTimeout) removeHold(a, h);
-    if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);
+    if (!byTimeout) finish(s, a, h);
   }
   if (byTimeout || h.idempotency !== "") remember(s, h, at);
   else forgetKnown(s, h);
@@ -185,7 +192,10 @@ export function settle(s: State, h: Hold, x: Closing, fromEdge: boolean): void {
   if (h.result === result) {
     // An edge's void leaves it to the service to say that the write was served.
     if (!isVoid || !fromEdge) h.timedOut = false;
-    if (h.account !== undefined) removeHold(h.account, h);
+    if (h.account !== undefined) {
+      if (isVoid) removeHold(h.account, h);
+      else finish(s, h.account, h);
+    }
     if (isVoid && failed) addFailure(s, o);
   } else if (isVoid) {
     correct(s, h);

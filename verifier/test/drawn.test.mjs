@@ -23,7 +23,8 @@ function checkAccount(a) {
   }
 }
 
-for (let seed = 1; seed <= 20; seed++) {
+// 354113 voids a request that a time-out served, and then one beside it: both paid ones of before have to be known.
+for (const seed of [...Array(20).keys(), 354113]) {
   test(`seed ${seed}`, async () => {
     const { messages } = new Drawn(seed).draw(1000);
     const { lines, fold } = booksOf(messages);
