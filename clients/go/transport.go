@@ -217,6 +217,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 func (m *Meta) read(h http.Header) error {
 	m.RequestID = h.Get("X-Request-Id")
 	m.ChargeSource = ChargeSource(h.Get("X-Charge-Source"))
+	m.Receipt = h.Get("X-Receipt")
 	m.Replayed = h.Get("Idempotency-Replayed") == "true"
 	m.retryAfter = retryAfter(h)
 	var err error

@@ -72,7 +72,7 @@ func cut(w http.ResponseWriter, _ *http.Request) {
 
 func drop(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-var created = answerWith(201, `{"success":true,"id":"abc","remaining":7}`, "X-Request-Id", "r1", "X-Charge-Source", "credits", "X-Credits-Cost", "0.000500", "X-Credits-Balance", "1.5")
+var created = answerWith(201, `{"success":true,"id":"abc","remaining":7}`, "X-Request-Id", "r1", "X-Charge-Source", "credits", "X-Credits-Cost", "0.000500", "X-Credits-Balance", "1.5", "X-Receipt", "3.ab")
 
 func TestACallIsRepeatedUnderOneKeyUntilItIsAnswered(t *testing.T) {
 	for name, first := range map[string]http.HandlerFunc{
@@ -93,7 +93,7 @@ func TestACallIsRepeatedUnderOneKeyUntilItIsAnswered(t *testing.T) {
 		if len(s.keys) != 3 || s.keys[0] == "" || s.keys[0] != s.keys[1] || s.keys[1] != s.keys[2] || s.bodies[0] != s.bodies[2] {
 			t.Errorf("%s: keys %q, bodies %q", name, s.keys, s.bodies)
 		}
-		if m := made.Meta; m.Remaining != 7 || m.RequestID != "r1" || m.Cost != 500 || m.Balance != 1_500_000 || m.ChargeSource != ChargedToCredits {
+		if m := made.Meta; m.Remaining != 7 || m.RequestID != "r1" || m.Cost != 500 || m.Balance != 1_500_000 || m.ChargeSource != ChargedToCredits || m.Receipt != "3.ab" {
 			t.Errorf("%s: %+v", name, m)
 		}
 	}

@@ -32,6 +32,8 @@ export interface Meta {
   cost: string
   /** Balance after the call; absent unless credits paid. */
   balance?: string | undefined
+  /** `<n>.<hash>`: commits to all n account entries up to this call; absent if it is not metered. */
+  receipt?: string | undefined
   /** Replayed under the `idempotencyKey`: nothing was charged again. */
   replayed: boolean
 }
@@ -342,6 +344,7 @@ export function metaOf(headers: Headers, content: object = {}): Meta {
     chargeSource: (headers.get('x-charge-source') ?? undefined) as ChargeSource | undefined,
     cost: headers.get('x-credits-cost') ?? '0.000000',
     balance: headers.get('x-credits-balance') ?? undefined,
+    receipt: headers.get('x-receipt') ?? undefined,
     replayed: headers.get('idempotency-replayed') === 'true',
   }
 }

@@ -100,10 +100,10 @@ test('an error tells all that the service tells', async () => {
 
 test('a result tells what the call cost', async () => {
   const { quire } = clientOf([success({ id: 'x' }, {
-    'x-request-id': 'r', 'x-charge-source': 'credits', 'x-credits-cost': '0.002000', 'x-credits-balance': '4.998000', 'idempotency-replayed': 'true',
+    'x-request-id': 'r', 'x-charge-source': 'credits', 'x-credits-cost': '0.002000', 'x-credits-balance': '4.998000', 'x-receipt': '3.ab', 'idempotency-replayed': 'true',
   })])
   assert.deepEqual(await quire.pastes.delete('x'), {
-    id: 'x', remaining: 7, requestId: 'r', chargeSource: 'credits', cost: '0.002000', balance: '4.998000', replayed: true,
+    id: 'x', remaining: 7, requestId: 'r', chargeSource: 'credits', cost: '0.002000', balance: '4.998000', receipt: '3.ab', replayed: true,
   })
 })
 
