@@ -2,18 +2,20 @@ package chaos
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"quire.dev/pkg/eventually"
 	"quire.dev/tools/cluster"
@@ -21,7 +23,8 @@ import (
 
 // TestBackup backs up a cluster while clients work, to a folder and to a bucket, loses every store, and restores the bucket's
 // backup as docs/operations.md says. What was acknowledged before the backup is there, to the last micro-credit. Of what was written
-// meanwhile, each paste is there with its charge, or neither is.
+// meanwhile, each paste is there with its charge, or neither is. It prints RPO, what was acknowledged and is lost, and RTO, from the loss
+// until every process is ready.
 func TestBackup(t *testing.T) {
 	if !*run {
 		t.Skip("make chaos-cluster FAULTS=backup")
@@ -51,6 +54,7 @@ func TestBackup(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), recoverLimit+startLimit)
 	defer cancel()
+	lost := time.Now()
 	if err := b.c.Empty(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +68,7 @@ func TestBackup(t *testing.T) {
 	}
 	b.load.Move(b.c.Edges()...)
 	b.awaitReady(t)
+	t.Logf("RTO %s", time.Since(lost).Round(time.Millisecond))
 	b.rest(t)
 	w.check(t)
 }
@@ -148,14 +153,14 @@ type writing struct {
 	key     string
 	stop    func()
 	mu      sync.Mutex
-	created int
+	created map[string]time.Time // when a quick paste was acknowledged, by id
 }
 
 const writers = 4
 
 func startWriting(t *testing.T, b *bench) *writing {
 	t.Helper()
-	w := &writing{b: b, key: b.account(t, "backup@example.org")}
+	w := &writing{b: b, key: b.account(t, "backup@example.org"), created: map[string]time.Time{}}
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	for n := range writers {
@@ -171,20 +176,21 @@ func startWriting(t *testing.T, b *bench) *writing {
 }
 
 func (w *writing) write(t *testing.T, text string) {
-	_, err := w.b.call(t.Context(), http.MethodPost, "/?language=plaintext", text, http.StatusCreated, nil, "x-api-key", w.key, "Content-Type", "text/plain")
+	var made struct{ ID string }
+	_, err := w.b.call(t.Context(), http.MethodPost, "/api/dev/paste-lite/create", text, http.StatusCreated, &made, "x-api-key", w.key, "Content-Type", "text/plain")
 	if err != nil {
 		t.Error(err)
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.created++
+	w.created[made.ID] = time.Now()
 }
 
 func (w *writing) count() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.created
+	return len(w.created)
 }
 
 // await returns once so many more were created.
@@ -198,10 +204,10 @@ func (w *writing) await(t *testing.T, more int) {
 func (w *writing) check(t *testing.T) {
 	t.Helper()
 	var page struct {
-		Pastes     []json.RawMessage
+		Pastes     []struct{ ID string }
 		NextCursor string
 	}
-	there := 0
+	there, gone := 0, maps.Clone(w.created)
 	for cursor, last := "", false; !last; cursor, last = page.NextCursor, page.NextCursor == "" {
 		path := "/api/dev/paste-lite/list?limit=100"
 		if cursor != "" {
@@ -210,15 +216,22 @@ func (w *writing) check(t *testing.T) {
 		page.Pastes, page.NextCursor = nil, ""
 		w.read(t, path, &page)
 		there += len(page.Pastes)
+		for _, paste := range page.Pastes {
+			delete(gone, paste.ID)
+		}
 	}
 	var shown struct {
 		Usage map[string]struct{ Used int }
 	}
 	w.read(t, "/api/users/user/dev-usage", &shown)
 	charged := shown.Usage["pasteLite.create"].Used
-	t.Logf("%d quick pastes were created beside the backup, %d of them are there, %d were charged", w.created, there, charged)
-	if there != charged || there < 20 || there == w.created {
+	t.Logf("%d quick pastes were created beside the backup, %d of them are there, %d were charged", len(w.created), there, charged)
+	if there != charged || there < 20 || there == len(w.created) {
 		t.Error("each must be there with its charge, or neither; those before the backup's start are there, those after its end are not")
+	}
+	times := slices.SortedFunc(maps.Values(gone), time.Time.Compare)
+	if len(times) > 0 {
+		t.Logf("RPO %d of %d writes, within %s", len(gone), len(w.created), times[len(times)-1].Sub(times[0]).Round(time.Millisecond))
 	}
 }
 
