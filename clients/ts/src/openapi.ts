@@ -3731,6 +3731,11 @@ export interface components {
             partition: number;
             /**
              * Format: int64
+             * @description Only what is new since this message was compared; 0: everything.
+             */
+            fromSequence: number;
+            /**
+             * Format: int64
              * @description Last message replayed.
              */
             lastSequence: number;
@@ -5869,6 +5874,11 @@ export interface components {
          * @example true
          */
         AuditDeepParam: boolean;
+        /**
+         * @description Compare what is new since the newest snapshot that a complete audit has found to be right. Without one the audit is complete. It can't be combined with `account` or `until`.
+         * @example true
+         */
+        AuditNewParam: boolean;
         /**
          * @description The table to repair.
          * @example ledger
@@ -9755,6 +9765,11 @@ export interface operations {
                  * @example true
                  */
                 deep?: components["parameters"]["AuditDeepParam"];
+                /**
+                 * @description Compare what is new since the newest snapshot that a complete audit has found to be right. Without one the audit is complete. It can't be combined with `account` or `until`.
+                 * @example true
+                 */
+                new?: components["parameters"]["AuditNewParam"];
                 /**
                  * @description Sequences of chain heads that you keep elsewhere, as `partition:sequence`, separated by commas, for `headChain`. Repeat them when you ask for progress: a part that starts over needs them.
                  * @example 0:37
