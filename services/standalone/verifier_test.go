@@ -64,6 +64,7 @@ type variety struct {
 
 	mu       sync.Mutex
 	charged  []string // requests that credits paid
+	receipts []string // of metered calls, after the account's id
 	items    map[string][]string
 	statuses map[string]int
 }
@@ -82,6 +83,9 @@ func (v *variety) try(ctx context.Context, c attackCall) (*attackAnswer, error) 
 		defer v.mu.Unlock()
 		path := strings.Split(c.path, "?")[0]
 		for _, n := range v.accounts {
+			if receipt := r.header.Get("X-Receipt"); receipt != "" && c.key == n.defaultKey() {
+				v.receipts = append(v.receipts, n.id+" "+receipt)
+			}
 			path = strings.ReplaceAll(path, n.id, "ID")
 		}
 		parts := strings.Split(path, "/")
@@ -386,6 +390,8 @@ func TestTheVerifierFindsWhatBillingShows(t *testing.T) {
 		t.Fatalf("seed %d: exit code %d", seed, code)
 	}
 
+	v.keptReceipts(t, to, random)
+
 	// A row of the ledger is changed, and the manifest with it.
 	edited := m.Journals[random.IntN(2)]
 	path := filepath.Join(to, edited.Books.File)
@@ -407,6 +413,43 @@ func TestTheVerifierFindsWhatBillingShows(t *testing.T) {
 	out, code = verifier(t, "--export", to)
 	if code != 1 || !strings.Contains(out, fmt.Sprintf("partition %d, account ", edited.Partition)) || !strings.Contains(out, line.Ledger.ID) || strings.Contains(out, "sha256") {
 		t.Errorf("seed %d: of the changed entry %s: exit code %d\n%s", seed, line.Ledger.ID, code, out)
+	}
+}
+
+// keptReceipts has the verifier compare the receipts that the calls got with the chains of an export, then with one of them changed.
+func (v *variety) keptReceipts(t *testing.T, exported string, random *rand.Rand) {
+	t.Helper()
+	kept := filepath.Join(t.TempDir(), "receipts")
+	compare := func(want int) string {
+		t.Helper()
+		if err := os.WriteFile(kept, []byte(strings.Join(v.receipts, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, code := verifier(t, "--export", exported, "--receipts", kept)
+		if code != want {
+			t.Fatalf("%d receipts: exit code %d\n%s", len(v.receipts), code, out)
+		}
+		return out
+	}
+	numbers := map[string]bool{}
+	for _, line := range v.receipts {
+		number, _, _ := strings.Cut(line, ".")
+		if numbers[number] {
+			t.Errorf("two calls have the number %s", number)
+		}
+		numbers[number] = true
+	}
+	if len(numbers) < 300 {
+		t.Errorf("%d receipts", len(numbers))
+	}
+	compare(0)
+	i := random.IntN(len(v.receipts))
+	id, receipt, _ := strings.Cut(v.receipts[i], " ")
+	last := receipt[len(receipt)-1]
+	v.receipts[i] = strings.TrimSuffix(v.receipts[i], string(last)) + string("0123456789abcdef0"[strings.IndexByte("0123456789abcdef", last)+1])
+	number, _, _ := strings.Cut(receipt, ".")
+	if out := compare(1); !strings.Contains(out, id) || !strings.Contains(out, number) {
+		t.Errorf("receipt %s of %s, changed:\n%s", receipt, id, out)
 	}
 }
 

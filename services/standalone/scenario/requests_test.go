@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"fmt"
 	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -145,6 +148,53 @@ func TestMeteredAnswersCarryTheirHeaders(t *testing.T) {
 	failed.fails(t, http.StatusNotFound, "not_found", "")
 	failed.hasHeader(t, "X-Charge-Source", "none")
 	checkRateLimit(t, i, failed, "pastes.get", 3000-2) // the failed call has given its request back
+}
+
+// TestReceiptsNumberTheCallsOfAnAccount without a gap, also of concurrent calls. Answers that are not metered have none.
+func TestReceiptsNumberTheCallsOfAnAccount(t *testing.T) {
+	i := common(t)
+	a := i.account(t, "pro")
+	numberOf := func(got answer) int {
+		t.Helper()
+		receipt := got.header.Get("X-Receipt")
+		if !regexp.MustCompile(`^[1-9][0-9]*\.[0-9a-f]{64}$`).MatchString(receipt) {
+			t.Fatalf("X-Receipt is %q", receipt)
+		}
+		number, _ := strconv.Atoi(strings.Split(receipt, ".")[0])
+		return number
+	}
+	first := a.with(t, "POST", "/api/dev/pastes/create", request{body: object{"content": "x"}, header: map[string]string{"Idempotency-Key": "once"}})
+	before := numberOf(first)
+	repeat := a.with(t, "POST", "/api/dev/pastes/create", request{body: object{"content": "x"}, header: map[string]string{"Idempotency-Key": "once"}})
+	repeat.hasHeader(t, "Idempotency-Replayed", "true")
+	const calls = 20
+	answers := make([]answer, calls)
+	var all sync.WaitGroup
+	for n := range calls {
+		all.Go(func() { answers[n] = a.do(t, "GET", "/api/dev/paste-lite/list", nil) })
+	}
+	all.Wait()
+	var numbers, want []int
+	for n, got := range answers {
+		numbers, want = append(numbers, numberOf(got)), append(want, before+1+n)
+	}
+	slices.Sort(numbers)
+	if !slices.Equal(numbers, want) {
+		t.Errorf("after %d come %v", before, numbers)
+	}
+	// A failed call has an entry, and a second one that undoes it.
+	failed := a.do(t, "GET", "/api/dev/pastes/get/000000000000", nil)
+	if got := numberOf(failed); got != before+calls+1 {
+		t.Errorf("a failed call has %d", got)
+	}
+	for name, got := range map[string]answer{
+		"a repeat": repeat, "an account's own answer": a.do(t, "GET", "/api/users/user", nil), "a key that is wrong": i.do(t, "GET", "/api/dev/paste-lite/list", request{key: "wrong"}),
+		"a refusal": i.account(t, "free").do(t, "POST", "/api/dev/pastes/create", object{"content": "x"}), "nobody's paste": i.do(t, "POST", "/api/dev/paste-lite/create", request{body: object{"content": "x"}}),
+	} {
+		if receipt := got.header.Get("X-Receipt"); receipt != "" {
+			t.Errorf("%s (%d) has the receipt %s", name, got.status, receipt)
+		}
+	}
 }
 
 func TestWhatIsNotWellFormedCostsNothing(t *testing.T) {
