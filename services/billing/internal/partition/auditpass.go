@@ -87,17 +87,16 @@ func (p *Partition) auditOnce(ctx context.Context, t *task, o auditOptions) (*ev
 		return nil, err
 	}
 	defer release()
-	since, err := p.audited(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	a := &auditing{Partition: p, task: t, options: o, since: since}
+	a := &auditing{Partition: p, task: t, options: o}
 	if o.until > p.position.Get() {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("%s ends at %d", p.stream, p.position.Get())}
 	}
+	if err := a.begin(ctx); err != nil {
+		return nil, err
+	}
 	p.mu.Lock()
 	exists := o.account == 0 || p.fold.Exists(o.account)
-	exact := p.fold.Principals() <= p.cfg.AuditPrincipals || o.account != 0 || o.repair != "" || since != nil
+	exact := p.fold.Principals() <= p.cfg.AuditPrincipals || o.account != 0 || o.repair != "" || a.since != nil
 	p.mu.Unlock()
 	if !exists {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("there is no account %s", o.account)}
@@ -125,11 +124,13 @@ type auditing struct {
 	answer  *event.AuditAnswer
 
 	before   uint64              // messages read by earlier passes
-	since    *snapshots.Snapshot // the audited state that the audit begins with; nil: it begins with the first message
+	since    *snapshots.Snapshot // the audited one that the audit begins with; nil: it begins with the first message
+	start    *account.Fold       // of since, until the first pass
 	kept     []found
-	part     []found // of the part being folded
-	sums     map[snapshots.Snapshot]*account.Sum
-	partSums map[snapshots.Snapshot]*account.Sum
+	part     []found             // of the part being folded
+	newest   *snapshots.Snapshot // of those compared
+	sum      account.Sum         // of the parts' states at it
+	partSum  *account.Sum        // of the part being folded
 	skipped  map[string]bool
 	accounts int
 	requests int
@@ -171,18 +172,14 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 	answer := &event.AuditAnswer{Stream: a.stream, Partition: uint32(a.cfg.Partition)}
 	a.answer = answer
 	if a.since != nil {
-		fold, err := a.snapshots.Load(ctx, *a.since)
-		if err != nil {
-			return nil, err
-		}
-		cfg.Since, answer.FromSequence = compare.SinceState(fold), fold.Sequence()
+		cfg.Since, answer.FromSequence = compare.SinceState(a.start), a.since.Sequence
 	}
 	c, sums := compare.New(cfg)
 	live, upTo, err := a.read(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	stored, err := a.stored(ctx, live.at)
+	stored, err := a.stored(ctx, live.at, upTo)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +209,7 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 	}
 	answer.Folded = a.task.read.Load()
 	if answer.Match && a.options.complete() {
-		if err := a.note(ctx, stored, upTo); err != nil {
+		if err := a.note(ctx); err != nil {
 			a.log.Warn("the audited snapshot could not be noted: the next audit begins as this one", "error", err)
 		}
 	}
@@ -294,9 +291,9 @@ func (a *auditing) fold(
 		}
 		if rows.Begin(pass == 0); pass == 0 {
 			a.kept, a.requests = a.kept[:always], 0
-			a.sums = map[snapshots.Snapshot]*account.Sum{}
+			a.sum = account.Sum{}
 		}
-		a.part, a.partSums = nil, map[snapshots.Snapshot]*account.Sum{}
+		a.part, a.partSum = nil, nil
 		from, oldest := fold.Sequence(), live.millis-a.cfg.RequestRetention.Milliseconds()
 		if from > 0 {
 			oldest = max(oldest, fold.NextMillis())
@@ -320,7 +317,7 @@ func (a *auditing) fold(
 			a.noteChain(m, fold.Head(), live.at)
 			a.task.read.Store(before + m.Sequence - from)
 			for _, s := range stored[m.Sequence] {
-				if err := a.compareSnapshot(ctx, fold, s); err != nil {
+				if err := a.compareSnapshot(ctx, fold, s, exact && a.options.account == 0); err != nil {
 					return err
 				}
 			}
@@ -337,11 +334,11 @@ func (a *auditing) fold(
 		}
 		rows.Keep()
 		a.kept, a.part = append(a.kept, a.part...), nil
-		return a.keepSums()
+		return a.keepSum()
 	}
 	whole, err := a.foldParts(ctx, live, one)
 	if err == nil {
-		err = a.compareSums()
+		err = a.compareSum()
 	}
 	return whole, err
 }
@@ -376,7 +373,12 @@ func (a *auditing) noteChain(m journal.Message, head account.Head, last uint64) 
 
 // foldNew folds what is new since the audited snapshot, all principals at once.
 func (a *auditing) foldNew(ctx context.Context, one func(*account.Fold, int, int) error) (account.Whole, error) {
-	fold, err := a.snapshots.Load(ctx, *a.since)
+	fold := a.start
+	a.start = nil
+	var err error
+	if fold == nil { // for the second pass
+		fold, err = a.snapshots.Load(ctx, *a.since)
+	}
 	if err == nil {
 		err = one(fold, 0, 1)
 	}

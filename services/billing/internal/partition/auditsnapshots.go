@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
@@ -11,43 +12,38 @@ import (
 	"quire.dev/services/billing/internal/snapshots"
 )
 
-// audited returns the snapshot with which an audit of what is new begins; nil for another audit, and if there is none.
-func (p *Partition) audited(ctx context.Context, o auditOptions) (*snapshots.Snapshot, error) {
-	if !o.new {
-		return nil, nil //nolint:nilnil // as documented
+// begin loads the audited snapshot, with which an audit of what is new begins. Another one, or one without such a snapshot, begins
+// with the first message.
+func (a *auditing) begin(ctx context.Context) error {
+	if !a.options.new {
+		return nil
 	}
-	s, found, err := p.snapshots.Audited(ctx)
-	if err == nil && found && s.Version == account.CodeVersion && s.Sequence <= p.position.Get() {
-		err = p.snapshots.Authentic(ctx, s)
-		if err == nil {
-			return &s, nil
-		}
+	s, found, err := a.snapshots.Audited(ctx)
+	if err != nil || !found || s.Version != account.CodeVersion || s.Sequence > a.position.Get() {
+		return err
 	}
-	if errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound) {
-		p.log.Warn("the audited snapshot is unusable, auditing from the first message", "key", s.Key, "error", err)
-		err = nil
+	fold, err := a.snapshots.Load(ctx, s)
+	switch {
+	case errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound):
+		a.log.Warn("the audited snapshot is unusable, auditing from the first message", "key", s.Key, "error", err)
+		return nil
+	case err != nil:
+		return err
 	}
-	return nil, err
+	a.since, a.start = &s, fold
+	return nil
 }
 
 // note notes the newest snapshot that this audit has compared, so that the next one may begin there. Everything in it matched.
-func (a *auditing) note(ctx context.Context, stored map[uint64][]snapshots.Snapshot, compared uint64) error {
-	var newest *snapshots.Snapshot
-	for _, list := range stored { // the order has no effect: one of a sequence is as good as another
-		for _, s := range list {
-			if !a.skipped[s.Key] && s.Version == account.CodeVersion && s.Sequence <= compared && (newest == nil || s.Sequence > newest.Sequence) {
-				newest = &s
-			}
-		}
-	}
-	if newest == nil {
+func (a *auditing) note(ctx context.Context) error {
+	if a.newest == nil || a.skipped[a.newest.Key] {
 		return nil
 	}
-	return a.snapshots.SetAudited(ctx, *newest)
+	return a.snapshots.SetAudited(ctx, *a.newest)
 }
 
-// stored returns the snapshots to compare, by sequence.
-func (a *auditing) stored(ctx context.Context, upTo uint64) (map[uint64][]snapshots.Snapshot, error) {
+// stored returns the snapshots to compare, by sequence. It finds the newest of them whose rows are compared, too.
+func (a *auditing) stored(ctx context.Context, upTo, compared uint64) (map[uint64][]snapshots.Snapshot, error) {
 	bySequence := map[uint64][]snapshots.Snapshot{}
 	if a.options.repair != "" && a.options.repair != tableSnapshots {
 		return bySequence, nil
@@ -69,6 +65,9 @@ func (a *auditing) stored(ctx context.Context, upTo uint64) (map[uint64][]snapsh
 		case a.options.deep || count < auditedSnapshots:
 			count++
 			bySequence[s.Sequence] = append(bySequence[s.Sequence], s)
+			if a.newest == nil && s.Version == account.CodeVersion && s.Sequence <= compared {
+				a.newest = &s
+			}
 		}
 	}
 	a.skipped = map[string]bool{}
@@ -81,8 +80,9 @@ func (a *auditing) snapshotFound(s snapshots.Snapshot, field, expected, value st
 	}}
 }
 
-// compareSnapshot compares a snapshot with the fold at its sequence, of all principals or a part.
-func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s snapshots.Snapshot) error {
+// compareSnapshot compares a snapshot with the fold at its sequence. whole says that the fold keeps all principals. Of parts only the
+// sum of the newest snapshot is kept, since it takes 40 bytes for each principal.
+func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s snapshots.Snapshot, whole bool) error {
 	state, err := a.snapshots.Part(ctx, s, fold.Keeps)
 	switch {
 	case errors.Is(err, blob.ErrNotFound): // thinned meanwhile
@@ -111,40 +111,37 @@ func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s sn
 	if len(a.part) > before || a.options.account != 0 {
 		return nil
 	}
-	sum := &account.Sum{}
-	a.partSums[s] = sum
-	return sum.Add(fold)
+	if !whole {
+		if a.newest == nil || s != *a.newest {
+			return nil
+		}
+		a.partSum = &account.Sum{}
+		return a.partSum.Add(fold)
+	}
+	hash, err := fold.StateHash()
+	if err == nil && hash != s.Hash {
+		a.part = append(a.part, a.snapshotFound(s, "hash", fmt.Sprintf("%x", hash), fmt.Sprintf("%x", s.Hash)))
+	}
+	return err
 }
 
-// keepSums adds the part that has been folded to the sums of the snapshots.
-func (a *auditing) keepSums() error {
-	for s, part := range a.partSums { // the order has no effect
-		if a.sums[s] == nil {
-			a.sums[s] = &account.Sum{}
-		}
-		if err := a.sums[s].Join(part); err != nil {
-			return err
-		}
+// keepSum adds the part that has been folded to the sum of the newest snapshot.
+func (a *auditing) keepSum() error {
+	if a.partSum == nil {
+		return nil
 	}
-	return nil
+	return a.sum.Join(a.partSum)
 }
 
-// compareSums compares the hashes of snapshots, of which all principals are right, with those of the folded states.
-func (a *auditing) compareSums() error {
-	differ := map[string]bool{}
-	for _, f := range a.kept {
-		if f.snapshot != nil {
-			differ[f.snapshot.Key] = true
-		}
+// compareSum compares the hash of the newest snapshot, of which all principals are right, with that of the parts' states.
+func (a *auditing) compareSum() error {
+	differs := func(f found) bool { return f.snapshot != nil && f.snapshot.Key == a.newest.Key }
+	if a.partSum == nil || a.skipped[a.newest.Key] || slices.ContainsFunc(a.kept, differs) {
+		return nil
 	}
-	for s, sum := range a.sums { // the order has no effect but on the list of differences
-		hash, err := sum.Hash()
-		if err != nil {
-			return err
-		}
-		if hash != s.Hash && !differ[s.Key] && !a.skipped[s.Key] {
-			a.kept = append(a.kept, a.snapshotFound(s, "hash", fmt.Sprintf("%x", hash), fmt.Sprintf("%x", s.Hash)))
-		}
+	hash, err := a.sum.Hash()
+	if err == nil && hash != a.newest.Hash {
+		a.kept = append(a.kept, a.snapshotFound(*a.newest, "hash", fmt.Sprintf("%x", hash), fmt.Sprintf("%x", a.newest.Hash)))
 	}
-	return nil
+	return err
 }
