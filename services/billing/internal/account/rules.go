@@ -21,7 +21,7 @@ const (
 	Rules3 = 3
 	// Rules4 takes price books that admins apply, with the time from which on they are in force.
 	Rules4 = pricebook.Rules
-	// Rules5 begins the accounts' chains of entries, and charges a late write once whoever settles it.
+	// Rules5 begins the accounts' chains of entries. A late write is charged once, whether an edge or its service settles it first.
 	Rules5 = 5
 	// NewestRules is the newest version that this code knows.
 	NewestRules = Rules5

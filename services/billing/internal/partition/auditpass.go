@@ -343,7 +343,8 @@ func (a *auditing) fold(
 	return whole, err
 }
 
-// foldParts folds the principals with one, all or those of the audit.
+// foldParts calls one for each part of the principals: for the audit's account, for all from the audited snapshot on, or for parts that fit
+// into memory.
 func (a *auditing) foldParts(ctx context.Context, live position, one func(*account.Fold, int, int) error) (account.Whole, error) {
 	switch {
 	case a.options.account != 0:
