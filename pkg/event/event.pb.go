@@ -984,6 +984,7 @@ type UsageBatch struct {
 	Served        []*Served              `protobuf:"bytes,7,rep,name=served,proto3" json:"served,omitempty"`
 	SinceMs       int64                  `protobuf:"zigzag64,8,opt,name=since_ms,json=sinceMs,proto3" json:"since_ms,omitempty"` // instead of stamp_ms: the source's clock, relative to the time in the id of the first admission
 	Loss          *Loss                  `protobuf:"bytes,9,opt,name=loss,proto3" json:"loss,omitempty"`                         // on a domain's subject, without anything else: what that domain's journal has lost
+	Seal          *Seal                  `protobuf:"bytes,10,opt,name=seal,proto3" json:"seal,omitempty"`                        // of a tick
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1081,6 +1082,144 @@ func (x *UsageBatch) GetLoss() *Loss {
 	return nil
 }
 
+func (x *UsageBatch) GetSeal() *Seal {
+	if x != nil {
+		return x.Seal
+	}
+	return nil
+}
+
+// Seal commits to the receipts of all accounts of the partition, and to statements. It changes nothing in the fold. docs/journal.md (Seals) defines
+// the trees.
+type Seal struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Partitions    uint32                 `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"`
+	Sequence      uint64                 `protobuf:"varint,2,opt,name=sequence,proto3" json:"sequence,omitempty"`    // of an earlier message with a seal; 0: none is known
+	Accounts      *SealedTree            `protobuf:"bytes,3,opt,name=accounts,proto3" json:"accounts,omitempty"`     // of the state right after that message; absent if none is known
+	Statements    []*SealedTree          `protobuf:"bytes,4,rep,name=statements,proto3" json:"statements,omitempty"` // of closed months
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Seal) Reset() {
+	*x = Seal{}
+	mi := &file_event_proto_msgTypes[1]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Seal) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Seal) ProtoMessage() {}
+
+func (x *Seal) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[1]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Seal.ProtoReflect.Descriptor instead.
+func (*Seal) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{1}
+}
+
+func (x *Seal) GetPartitions() uint32 {
+	if x != nil {
+		return x.Partitions
+	}
+	return 0
+}
+
+func (x *Seal) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *Seal) GetAccounts() *SealedTree {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
+func (x *Seal) GetStatements() []*SealedTree {
+	if x != nil {
+		return x.Statements
+	}
+	return nil
+}
+
+// SealedTree is the root of a tree with a leaf for each account.
+type SealedTree struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Month         uint32                 `protobuf:"varint,1,opt,name=month,proto3" json:"month,omitempty"` // of statements, as the number YYYYMM
+	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"`
+	Sums          []uint64               `protobuf:"varint,3,rep,packed,name=sums,proto3" json:"sums,omitempty"` // three; none: all are 0
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealedTree) Reset() {
+	*x = SealedTree{}
+	mi := &file_event_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealedTree) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealedTree) ProtoMessage() {}
+
+func (x *SealedTree) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealedTree.ProtoReflect.Descriptor instead.
+func (*SealedTree) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *SealedTree) GetMonth() uint32 {
+	if x != nil {
+		return x.Month
+	}
+	return 0
+}
+
+func (x *SealedTree) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *SealedTree) GetSums() []uint64 {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
 // Loss is a range of messages that a journal has lost for good, which an operator has accepted so that its service can start.
 type Loss struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1098,7 +1237,7 @@ type Loss struct {
 
 func (x *Loss) Reset() {
 	*x = Loss{}
-	mi := &file_event_proto_msgTypes[1]
+	mi := &file_event_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1249,7 @@ func (x *Loss) String() string {
 func (*Loss) ProtoMessage() {}
 
 func (x *Loss) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[1]
+	mi := &file_event_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1262,7 @@ func (x *Loss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Loss.ProtoReflect.Descriptor instead.
 func (*Loss) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{1}
+	return file_event_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Loss) GetStream() string {
@@ -1194,7 +1333,7 @@ type Served struct {
 
 func (x *Served) Reset() {
 	*x = Served{}
-	mi := &file_event_proto_msgTypes[2]
+	mi := &file_event_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1206,7 +1345,7 @@ func (x *Served) String() string {
 func (*Served) ProtoMessage() {}
 
 func (x *Served) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[2]
+	mi := &file_event_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1219,7 +1358,7 @@ func (x *Served) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Served.ProtoReflect.Descriptor instead.
 func (*Served) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{2}
+	return file_event_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Served) GetSequence() uint64 {
@@ -1256,7 +1395,7 @@ type Admission struct {
 
 func (x *Admission) Reset() {
 	*x = Admission{}
-	mi := &file_event_proto_msgTypes[3]
+	mi := &file_event_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1268,7 +1407,7 @@ func (x *Admission) String() string {
 func (*Admission) ProtoMessage() {}
 
 func (x *Admission) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[3]
+	mi := &file_event_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1281,7 +1420,7 @@ func (x *Admission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admission.ProtoReflect.Descriptor instead.
 func (*Admission) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{3}
+	return file_event_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Admission) GetRequestId() []byte {
@@ -1381,7 +1520,7 @@ type Settlement struct {
 
 func (x *Settlement) Reset() {
 	*x = Settlement{}
-	mi := &file_event_proto_msgTypes[4]
+	mi := &file_event_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1393,7 +1532,7 @@ func (x *Settlement) String() string {
 func (*Settlement) ProtoMessage() {}
 
 func (x *Settlement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[4]
+	mi := &file_event_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1406,7 +1545,7 @@ func (x *Settlement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settlement.ProtoReflect.Descriptor instead.
 func (*Settlement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{4}
+	return file_event_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Settlement) GetRequestId() []byte {
@@ -1501,7 +1640,7 @@ type ContentChange struct {
 
 func (x *ContentChange) Reset() {
 	*x = ContentChange{}
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1513,7 +1652,7 @@ func (x *ContentChange) String() string {
 func (*ContentChange) ProtoMessage() {}
 
 func (x *ContentChange) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[5]
+	mi := &file_event_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1526,7 +1665,7 @@ func (x *ContentChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentChange.ProtoReflect.Descriptor instead.
 func (*ContentChange) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{5}
+	return file_event_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ContentChange) GetAction() ContentAction {
@@ -1586,7 +1725,7 @@ type VerdictBatch struct {
 
 func (x *VerdictBatch) Reset() {
 	*x = VerdictBatch{}
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1598,7 +1737,7 @@ func (x *VerdictBatch) String() string {
 func (*VerdictBatch) ProtoMessage() {}
 
 func (x *VerdictBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[6]
+	mi := &file_event_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1611,7 +1750,7 @@ func (x *VerdictBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use VerdictBatch.ProtoReflect.Descriptor instead.
 func (*VerdictBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{6}
+	return file_event_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *VerdictBatch) GetSource() string {
@@ -1683,7 +1822,7 @@ type Verdict struct {
 
 func (x *Verdict) Reset() {
 	*x = Verdict{}
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1695,7 +1834,7 @@ func (x *Verdict) String() string {
 func (*Verdict) ProtoMessage() {}
 
 func (x *Verdict) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[7]
+	mi := &file_event_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1708,7 +1847,7 @@ func (x *Verdict) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verdict.ProtoReflect.Descriptor instead.
 func (*Verdict) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{7}
+	return file_event_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Verdict) GetDecision() Decision {
@@ -1855,7 +1994,7 @@ type SpendingCap struct {
 
 func (x *SpendingCap) Reset() {
 	*x = SpendingCap{}
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +2006,7 @@ func (x *SpendingCap) String() string {
 func (*SpendingCap) ProtoMessage() {}
 
 func (x *SpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[8]
+	mi := &file_event_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +2019,7 @@ func (x *SpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingCap.ProtoReflect.Descriptor instead.
 func (*SpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{8}
+	return file_event_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *SpendingCap) GetPeriod() CapPeriod {
@@ -1911,7 +2050,7 @@ type CommandBatch struct {
 
 func (x *CommandBatch) Reset() {
 	*x = CommandBatch{}
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1923,7 +2062,7 @@ func (x *CommandBatch) String() string {
 func (*CommandBatch) ProtoMessage() {}
 
 func (x *CommandBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[9]
+	mi := &file_event_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1936,7 +2075,7 @@ func (x *CommandBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandBatch.ProtoReflect.Descriptor instead.
 func (*CommandBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{9}
+	return file_event_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *CommandBatch) GetSource() string {
@@ -2015,7 +2154,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2027,7 +2166,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[10]
+	mi := &file_event_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2040,7 +2179,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{10}
+	return file_event_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Command) GetRequestId() []byte {
@@ -2474,7 +2613,7 @@ type AdminAction struct {
 
 func (x *AdminAction) Reset() {
 	*x = AdminAction{}
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2486,7 +2625,7 @@ func (x *AdminAction) String() string {
 func (*AdminAction) ProtoMessage() {}
 
 func (x *AdminAction) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[11]
+	mi := &file_event_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2499,7 +2638,7 @@ func (x *AdminAction) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminAction.ProtoReflect.Descriptor instead.
 func (*AdminAction) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{11}
+	return file_event_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AdminAction) GetToken() string {
@@ -2519,7 +2658,7 @@ type Suspend struct {
 
 func (x *Suspend) Reset() {
 	*x = Suspend{}
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2531,7 +2670,7 @@ func (x *Suspend) String() string {
 func (*Suspend) ProtoMessage() {}
 
 func (x *Suspend) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[12]
+	mi := &file_event_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2544,7 +2683,7 @@ func (x *Suspend) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Suspend.ProtoReflect.Descriptor instead.
 func (*Suspend) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{12}
+	return file_event_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Suspend) GetReason() string {
@@ -2564,7 +2703,7 @@ type Resume struct {
 
 func (x *Resume) Reset() {
 	*x = Resume{}
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2576,7 +2715,7 @@ func (x *Resume) String() string {
 func (*Resume) ProtoMessage() {}
 
 func (x *Resume) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[13]
+	mi := &file_event_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2589,7 +2728,7 @@ func (x *Resume) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Resume.ProtoReflect.Descriptor instead.
 func (*Resume) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{13}
+	return file_event_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Resume) GetReason() string {
@@ -2611,7 +2750,7 @@ type Note struct {
 
 func (x *Note) Reset() {
 	*x = Note{}
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2623,7 +2762,7 @@ func (x *Note) String() string {
 func (*Note) ProtoMessage() {}
 
 func (x *Note) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[14]
+	mi := &file_event_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2636,7 +2775,7 @@ func (x *Note) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Note.ProtoReflect.Descriptor instead.
 func (*Note) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{14}
+	return file_event_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Note) GetAction() string {
@@ -2662,7 +2801,7 @@ type DeleteAccount struct {
 
 func (x *DeleteAccount) Reset() {
 	*x = DeleteAccount{}
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2674,7 +2813,7 @@ func (x *DeleteAccount) String() string {
 func (*DeleteAccount) ProtoMessage() {}
 
 func (x *DeleteAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[15]
+	mi := &file_event_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2687,7 +2826,7 @@ func (x *DeleteAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAccount.ProtoReflect.Descriptor instead.
 func (*DeleteAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{15}
+	return file_event_proto_rawDescGZIP(), []int{17}
 }
 
 // KeepAccount cancels DeleteAccount. It is COMMAND_ACCOUNT_NOT_FOUND once the account is erased.
@@ -2699,7 +2838,7 @@ type KeepAccount struct {
 
 func (x *KeepAccount) Reset() {
 	*x = KeepAccount{}
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2711,7 +2850,7 @@ func (x *KeepAccount) String() string {
 func (*KeepAccount) ProtoMessage() {}
 
 func (x *KeepAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[16]
+	mi := &file_event_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2724,7 +2863,7 @@ func (x *KeepAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepAccount.ProtoReflect.Descriptor instead.
 func (*KeepAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{16}
+	return file_event_proto_rawDescGZIP(), []int{18}
 }
 
 // EraseAccount ends an account permanently. It is COMMAND_INVALID before the time set by DeleteAccount. From then on billing
@@ -2737,7 +2876,7 @@ type EraseAccount struct {
 
 func (x *EraseAccount) Reset() {
 	*x = EraseAccount{}
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2749,7 +2888,7 @@ func (x *EraseAccount) String() string {
 func (*EraseAccount) ProtoMessage() {}
 
 func (x *EraseAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[17]
+	mi := &file_event_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2762,7 +2901,7 @@ func (x *EraseAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAccount.ProtoReflect.Descriptor instead.
 func (*EraseAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{17}
+	return file_event_proto_rawDescGZIP(), []int{19}
 }
 
 // SetWebhook creates a webhook or changes its subscription. Its address and secret are only in billing's read model.
@@ -2779,7 +2918,7 @@ type SetWebhook struct {
 
 func (x *SetWebhook) Reset() {
 	*x = SetWebhook{}
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2791,7 +2930,7 @@ func (x *SetWebhook) String() string {
 func (*SetWebhook) ProtoMessage() {}
 
 func (x *SetWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[18]
+	mi := &file_event_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2804,7 +2943,7 @@ func (x *SetWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetWebhook.ProtoReflect.Descriptor instead.
 func (*SetWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{18}
+	return file_event_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SetWebhook) GetWebhook() uint64 {
@@ -2851,7 +2990,7 @@ type Percents struct {
 
 func (x *Percents) Reset() {
 	*x = Percents{}
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2863,7 +3002,7 @@ func (x *Percents) String() string {
 func (*Percents) ProtoMessage() {}
 
 func (x *Percents) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[19]
+	mi := &file_event_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2876,7 +3015,7 @@ func (x *Percents) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Percents.ProtoReflect.Descriptor instead.
 func (*Percents) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{19}
+	return file_event_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Percents) GetValues() []uint32 {
@@ -2896,7 +3035,7 @@ type DeleteWebhook struct {
 
 func (x *DeleteWebhook) Reset() {
 	*x = DeleteWebhook{}
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2908,7 +3047,7 @@ func (x *DeleteWebhook) String() string {
 func (*DeleteWebhook) ProtoMessage() {}
 
 func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[20]
+	mi := &file_event_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2921,7 +3060,7 @@ func (x *DeleteWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWebhook.ProtoReflect.Descriptor instead.
 func (*DeleteWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{20}
+	return file_event_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *DeleteWebhook) GetWebhook() uint64 {
@@ -2941,7 +3080,7 @@ type TestWebhook struct {
 
 func (x *TestWebhook) Reset() {
 	*x = TestWebhook{}
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2953,7 +3092,7 @@ func (x *TestWebhook) String() string {
 func (*TestWebhook) ProtoMessage() {}
 
 func (x *TestWebhook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[21]
+	mi := &file_event_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2966,7 +3105,7 @@ func (x *TestWebhook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestWebhook.ProtoReflect.Descriptor instead.
 func (*TestWebhook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{21}
+	return file_event_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *TestWebhook) GetWebhook() uint64 {
@@ -2987,7 +3126,7 @@ type CreateAccount struct {
 
 func (x *CreateAccount) Reset() {
 	*x = CreateAccount{}
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2999,7 +3138,7 @@ func (x *CreateAccount) String() string {
 func (*CreateAccount) ProtoMessage() {}
 
 func (x *CreateAccount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[22]
+	mi := &file_event_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3012,7 +3151,7 @@ func (x *CreateAccount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAccount.ProtoReflect.Descriptor instead.
 func (*CreateAccount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{22}
+	return file_event_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CreateAccount) GetTier() uint32 {
@@ -3039,7 +3178,7 @@ type SetTier struct {
 
 func (x *SetTier) Reset() {
 	*x = SetTier{}
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3051,7 +3190,7 @@ func (x *SetTier) String() string {
 func (*SetTier) ProtoMessage() {}
 
 func (x *SetTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[23]
+	mi := &file_event_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3064,7 +3203,7 @@ func (x *SetTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTier.ProtoReflect.Descriptor instead.
 func (*SetTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{23}
+	return file_event_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *SetTier) GetTier() uint32 {
@@ -3084,7 +3223,7 @@ type SetNextTier struct {
 
 func (x *SetNextTier) Reset() {
 	*x = SetNextTier{}
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3096,7 +3235,7 @@ func (x *SetNextTier) String() string {
 func (*SetNextTier) ProtoMessage() {}
 
 func (x *SetNextTier) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[24]
+	mi := &file_event_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3109,7 +3248,7 @@ func (x *SetNextTier) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetNextTier.ProtoReflect.Descriptor instead.
 func (*SetNextTier) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{24}
+	return file_event_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *SetNextTier) GetTier() uint32 {
@@ -3131,7 +3270,7 @@ type Grant struct {
 
 func (x *Grant) Reset() {
 	*x = Grant{}
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3143,7 +3282,7 @@ func (x *Grant) String() string {
 func (*Grant) ProtoMessage() {}
 
 func (x *Grant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[25]
+	mi := &file_event_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3156,7 +3295,7 @@ func (x *Grant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grant.ProtoReflect.Descriptor instead.
 func (*Grant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{25}
+	return file_event_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Grant) GetAmountMicros() int64 {
@@ -3195,7 +3334,7 @@ type Refund struct {
 
 func (x *Refund) Reset() {
 	*x = Refund{}
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3207,7 +3346,7 @@ func (x *Refund) String() string {
 func (*Refund) ProtoMessage() {}
 
 func (x *Refund) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[26]
+	mi := &file_event_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3220,7 +3359,7 @@ func (x *Refund) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refund.ProtoReflect.Descriptor instead.
 func (*Refund) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{26}
+	return file_event_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Refund) GetRequestId() []byte {
@@ -3275,7 +3414,7 @@ type Payment struct {
 
 func (x *Payment) Reset() {
 	*x = Payment{}
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3287,7 +3426,7 @@ func (x *Payment) String() string {
 func (*Payment) ProtoMessage() {}
 
 func (x *Payment) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[27]
+	mi := &file_event_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3300,7 +3439,7 @@ func (x *Payment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Payment.ProtoReflect.Descriptor instead.
 func (*Payment) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{27}
+	return file_event_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Payment) GetProvider() string {
@@ -3376,7 +3515,7 @@ type Reverse struct {
 
 func (x *Reverse) Reset() {
 	*x = Reverse{}
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3388,7 +3527,7 @@ func (x *Reverse) String() string {
 func (*Reverse) ProtoMessage() {}
 
 func (x *Reverse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[28]
+	mi := &file_event_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3401,7 +3540,7 @@ func (x *Reverse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Reverse.ProtoReflect.Descriptor instead.
 func (*Reverse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{28}
+	return file_event_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Reverse) GetProvider() string {
@@ -3474,7 +3613,7 @@ type SetSubscription struct {
 
 func (x *SetSubscription) Reset() {
 	*x = SetSubscription{}
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3486,7 +3625,7 @@ func (x *SetSubscription) String() string {
 func (*SetSubscription) ProtoMessage() {}
 
 func (x *SetSubscription) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[29]
+	mi := &file_event_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3499,7 +3638,7 @@ func (x *SetSubscription) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSubscription.ProtoReflect.Descriptor instead.
 func (*SetSubscription) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{29}
+	return file_event_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *SetSubscription) GetProvider() string {
@@ -3592,7 +3731,7 @@ type SetTopUp struct {
 
 func (x *SetTopUp) Reset() {
 	*x = SetTopUp{}
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3604,7 +3743,7 @@ func (x *SetTopUp) String() string {
 func (*SetTopUp) ProtoMessage() {}
 
 func (x *SetTopUp) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[30]
+	mi := &file_event_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3617,7 +3756,7 @@ func (x *SetTopUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetTopUp.ProtoReflect.Descriptor instead.
 func (*SetTopUp) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{30}
+	return file_event_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *SetTopUp) GetBelowMicros() uint64 {
@@ -3652,7 +3791,7 @@ type TopUpFailed struct {
 
 func (x *TopUpFailed) Reset() {
 	*x = TopUpFailed{}
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3664,7 +3803,7 @@ func (x *TopUpFailed) String() string {
 func (*TopUpFailed) ProtoMessage() {}
 
 func (x *TopUpFailed) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[31]
+	mi := &file_event_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3677,7 +3816,7 @@ func (x *TopUpFailed) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpFailed.ProtoReflect.Descriptor instead.
 func (*TopUpFailed) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{31}
+	return file_event_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *TopUpFailed) GetTopUp() uint64 {
@@ -3705,7 +3844,7 @@ type RotateKey struct {
 
 func (x *RotateKey) Reset() {
 	*x = RotateKey{}
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3717,7 +3856,7 @@ func (x *RotateKey) String() string {
 func (*RotateKey) ProtoMessage() {}
 
 func (x *RotateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[32]
+	mi := &file_event_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3730,7 +3869,7 @@ func (x *RotateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateKey.ProtoReflect.Descriptor instead.
 func (*RotateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{32}
+	return file_event_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *RotateKey) GetFingerprint() uint64 {
@@ -3762,7 +3901,7 @@ type KeyRules struct {
 
 func (x *KeyRules) Reset() {
 	*x = KeyRules{}
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3774,7 +3913,7 @@ func (x *KeyRules) String() string {
 func (*KeyRules) ProtoMessage() {}
 
 func (x *KeyRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[33]
+	mi := &file_event_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3787,7 +3926,7 @@ func (x *KeyRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyRules.ProtoReflect.Descriptor instead.
 func (*KeyRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{33}
+	return file_event_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *KeyRules) GetName() string {
@@ -3842,7 +3981,7 @@ type KeyScopes struct {
 
 func (x *KeyScopes) Reset() {
 	*x = KeyScopes{}
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3854,7 +3993,7 @@ func (x *KeyScopes) String() string {
 func (*KeyScopes) ProtoMessage() {}
 
 func (x *KeyScopes) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[34]
+	mi := &file_event_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3867,7 +4006,7 @@ func (x *KeyScopes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyScopes.ProtoReflect.Descriptor instead.
 func (*KeyScopes) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{34}
+	return file_event_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *KeyScopes) GetQuotaKeys() []uint32 {
@@ -3887,7 +4026,7 @@ type KeyQuotas struct {
 
 func (x *KeyQuotas) Reset() {
 	*x = KeyQuotas{}
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3899,7 +4038,7 @@ func (x *KeyQuotas) String() string {
 func (*KeyQuotas) ProtoMessage() {}
 
 func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[35]
+	mi := &file_event_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3912,7 +4051,7 @@ func (x *KeyQuotas) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuotas.ProtoReflect.Descriptor instead.
 func (*KeyQuotas) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{35}
+	return file_event_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *KeyQuotas) GetLimits() []*KeyQuota {
@@ -3932,7 +4071,7 @@ type KeyQuota struct {
 
 func (x *KeyQuota) Reset() {
 	*x = KeyQuota{}
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3944,7 +4083,7 @@ func (x *KeyQuota) String() string {
 func (*KeyQuota) ProtoMessage() {}
 
 func (x *KeyQuota) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[36]
+	mi := &file_event_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3957,7 +4096,7 @@ func (x *KeyQuota) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyQuota.ProtoReflect.Descriptor instead.
 func (*KeyQuota) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{36}
+	return file_event_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *KeyQuota) GetQuotaKey() uint32 {
@@ -3986,7 +4125,7 @@ type CreateKey struct {
 
 func (x *CreateKey) Reset() {
 	*x = CreateKey{}
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3998,7 +4137,7 @@ func (x *CreateKey) String() string {
 func (*CreateKey) ProtoMessage() {}
 
 func (x *CreateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[37]
+	mi := &file_event_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4011,7 +4150,7 @@ func (x *CreateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateKey.ProtoReflect.Descriptor instead.
 func (*CreateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{37}
+	return file_event_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *CreateKey) GetFingerprint() uint64 {
@@ -4045,7 +4184,7 @@ type UpdateKey struct {
 
 func (x *UpdateKey) Reset() {
 	*x = UpdateKey{}
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4057,7 +4196,7 @@ func (x *UpdateKey) String() string {
 func (*UpdateKey) ProtoMessage() {}
 
 func (x *UpdateKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[38]
+	mi := &file_event_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4070,7 +4209,7 @@ func (x *UpdateKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateKey.ProtoReflect.Descriptor instead.
 func (*UpdateKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{38}
+	return file_event_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *UpdateKey) GetKey() uint32 {
@@ -4102,7 +4241,7 @@ type ReplaceKey struct {
 
 func (x *ReplaceKey) Reset() {
 	*x = ReplaceKey{}
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4114,7 +4253,7 @@ func (x *ReplaceKey) String() string {
 func (*ReplaceKey) ProtoMessage() {}
 
 func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[39]
+	mi := &file_event_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4127,7 +4266,7 @@ func (x *ReplaceKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplaceKey.ProtoReflect.Descriptor instead.
 func (*ReplaceKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{39}
+	return file_event_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ReplaceKey) GetKey() uint32 {
@@ -4167,7 +4306,7 @@ type RevokeKey struct {
 
 func (x *RevokeKey) Reset() {
 	*x = RevokeKey{}
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4179,7 +4318,7 @@ func (x *RevokeKey) String() string {
 func (*RevokeKey) ProtoMessage() {}
 
 func (x *RevokeKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[40]
+	mi := &file_event_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4192,7 +4331,7 @@ func (x *RevokeKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokeKey.ProtoReflect.Descriptor instead.
 func (*RevokeKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{40}
+	return file_event_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *RevokeKey) GetKey() uint32 {
@@ -4212,7 +4351,7 @@ type SetSpendingCap struct {
 
 func (x *SetSpendingCap) Reset() {
 	*x = SetSpendingCap{}
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4224,7 +4363,7 @@ func (x *SetSpendingCap) String() string {
 func (*SetSpendingCap) ProtoMessage() {}
 
 func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[41]
+	mi := &file_event_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4237,7 +4376,7 @@ func (x *SetSpendingCap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetSpendingCap.ProtoReflect.Descriptor instead.
 func (*SetSpendingCap) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{41}
+	return file_event_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *SetSpendingCap) GetCap() *SpendingCap {
@@ -4259,7 +4398,7 @@ type CommandOutcomeBatch struct {
 
 func (x *CommandOutcomeBatch) Reset() {
 	*x = CommandOutcomeBatch{}
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4271,7 +4410,7 @@ func (x *CommandOutcomeBatch) String() string {
 func (*CommandOutcomeBatch) ProtoMessage() {}
 
 func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[42]
+	mi := &file_event_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4284,7 +4423,7 @@ func (x *CommandOutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcomeBatch.ProtoReflect.Descriptor instead.
 func (*CommandOutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{42}
+	return file_event_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *CommandOutcomeBatch) GetSource() string {
@@ -4340,7 +4479,7 @@ type CommandOutcome struct {
 
 func (x *CommandOutcome) Reset() {
 	*x = CommandOutcome{}
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4352,7 +4491,7 @@ func (x *CommandOutcome) String() string {
 func (*CommandOutcome) ProtoMessage() {}
 
 func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[43]
+	mi := &file_event_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4365,7 +4504,7 @@ func (x *CommandOutcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandOutcome.ProtoReflect.Descriptor instead.
 func (*CommandOutcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{43}
+	return file_event_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *CommandOutcome) GetStatus() CommandStatus {
@@ -4519,7 +4658,7 @@ type Alert struct {
 
 func (x *Alert) Reset() {
 	*x = Alert{}
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4531,7 +4670,7 @@ func (x *Alert) String() string {
 func (*Alert) ProtoMessage() {}
 
 func (x *Alert) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[44]
+	mi := &file_event_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4544,7 +4683,7 @@ func (x *Alert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alert.ProtoReflect.Descriptor instead.
 func (*Alert) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{44}
+	return file_event_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Alert) GetId() string {
@@ -4722,7 +4861,7 @@ type WebhookRules struct {
 
 func (x *WebhookRules) Reset() {
 	*x = WebhookRules{}
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4734,7 +4873,7 @@ func (x *WebhookRules) String() string {
 func (*WebhookRules) ProtoMessage() {}
 
 func (x *WebhookRules) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[45]
+	mi := &file_event_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4747,7 +4886,7 @@ func (x *WebhookRules) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRules.ProtoReflect.Descriptor instead.
 func (*WebhookRules) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{45}
+	return file_event_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *WebhookRules) GetWebhook() uint64 {
@@ -4802,7 +4941,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4814,7 +4953,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[46]
+	mi := &file_event_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4827,7 +4966,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{46}
+	return file_event_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *Delivery) GetAlert() *Alert {
@@ -4899,7 +5038,7 @@ type DeliveryAttempt struct {
 
 func (x *DeliveryAttempt) Reset() {
 	*x = DeliveryAttempt{}
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4911,7 +5050,7 @@ func (x *DeliveryAttempt) String() string {
 func (*DeliveryAttempt) ProtoMessage() {}
 
 func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[47]
+	mi := &file_event_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4924,7 +5063,7 @@ func (x *DeliveryAttempt) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryAttempt.ProtoReflect.Descriptor instead.
 func (*DeliveryAttempt) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{47}
+	return file_event_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *DeliveryAttempt) GetTimeMs() int64 {
@@ -4977,7 +5116,7 @@ type WebhookAddress struct {
 
 func (x *WebhookAddress) Reset() {
 	*x = WebhookAddress{}
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4989,7 +5128,7 @@ func (x *WebhookAddress) String() string {
 func (*WebhookAddress) ProtoMessage() {}
 
 func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[48]
+	mi := &file_event_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5002,7 +5141,7 @@ func (x *WebhookAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAddress.ProtoReflect.Descriptor instead.
 func (*WebhookAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{48}
+	return file_event_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *WebhookAddress) GetAccount() uint64 {
@@ -5059,7 +5198,7 @@ type WebhookSecret struct {
 
 func (x *WebhookSecret) Reset() {
 	*x = WebhookSecret{}
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5071,7 +5210,7 @@ func (x *WebhookSecret) String() string {
 func (*WebhookSecret) ProtoMessage() {}
 
 func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[49]
+	mi := &file_event_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5084,7 +5223,7 @@ func (x *WebhookSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookSecret.ProtoReflect.Descriptor instead.
 func (*WebhookSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{49}
+	return file_event_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *WebhookSecret) GetSealed() []byte {
@@ -5137,7 +5276,7 @@ type WebhookRequest struct {
 
 func (x *WebhookRequest) Reset() {
 	*x = WebhookRequest{}
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5149,7 +5288,7 @@ func (x *WebhookRequest) String() string {
 func (*WebhookRequest) ProtoMessage() {}
 
 func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[50]
+	mi := &file_event_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5162,7 +5301,7 @@ func (x *WebhookRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookRequest.ProtoReflect.Descriptor instead.
 func (*WebhookRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{50}
+	return file_event_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *WebhookRequest) GetAccount() uint64 {
@@ -5305,7 +5444,7 @@ type CreateAddress struct {
 
 func (x *CreateAddress) Reset() {
 	*x = CreateAddress{}
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5317,7 +5456,7 @@ func (x *CreateAddress) String() string {
 func (*CreateAddress) ProtoMessage() {}
 
 func (x *CreateAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[51]
+	mi := &file_event_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5330,7 +5469,7 @@ func (x *CreateAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateAddress.ProtoReflect.Descriptor instead.
 func (*CreateAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{51}
+	return file_event_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *CreateAddress) GetUrl() string {
@@ -5357,7 +5496,7 @@ type SetAddress struct {
 
 func (x *SetAddress) Reset() {
 	*x = SetAddress{}
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5369,7 +5508,7 @@ func (x *SetAddress) String() string {
 func (*SetAddress) ProtoMessage() {}
 
 func (x *SetAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[52]
+	mi := &file_event_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5382,7 +5521,7 @@ func (x *SetAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAddress.ProtoReflect.Descriptor instead.
 func (*SetAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{52}
+	return file_event_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *SetAddress) GetUrl() string {
@@ -5407,7 +5546,7 @@ type DeleteAddress struct {
 
 func (x *DeleteAddress) Reset() {
 	*x = DeleteAddress{}
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5419,7 +5558,7 @@ func (x *DeleteAddress) String() string {
 func (*DeleteAddress) ProtoMessage() {}
 
 func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[53]
+	mi := &file_event_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5432,7 +5571,7 @@ func (x *DeleteAddress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAddress.ProtoReflect.Descriptor instead.
 func (*DeleteAddress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{53}
+	return file_event_proto_rawDescGZIP(), []int{55}
 }
 
 type RotateSecret struct {
@@ -5444,7 +5583,7 @@ type RotateSecret struct {
 
 func (x *RotateSecret) Reset() {
 	*x = RotateSecret{}
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5456,7 +5595,7 @@ func (x *RotateSecret) String() string {
 func (*RotateSecret) ProtoMessage() {}
 
 func (x *RotateSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[54]
+	mi := &file_event_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5469,7 +5608,7 @@ func (x *RotateSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RotateSecret.ProtoReflect.Descriptor instead.
 func (*RotateSecret) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{54}
+	return file_event_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *RotateSecret) GetChange() []byte {
@@ -5487,7 +5626,7 @@ type FindAddresses struct {
 
 func (x *FindAddresses) Reset() {
 	*x = FindAddresses{}
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5499,7 +5638,7 @@ func (x *FindAddresses) String() string {
 func (*FindAddresses) ProtoMessage() {}
 
 func (x *FindAddresses) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[55]
+	mi := &file_event_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5512,7 +5651,7 @@ func (x *FindAddresses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindAddresses.ProtoReflect.Descriptor instead.
 func (*FindAddresses) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{55}
+	return file_event_proto_rawDescGZIP(), []int{57}
 }
 
 type ListDeliveries struct {
@@ -5525,7 +5664,7 @@ type ListDeliveries struct {
 
 func (x *ListDeliveries) Reset() {
 	*x = ListDeliveries{}
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5537,7 +5676,7 @@ func (x *ListDeliveries) String() string {
 func (*ListDeliveries) ProtoMessage() {}
 
 func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[56]
+	mi := &file_event_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5550,7 +5689,7 @@ func (x *ListDeliveries) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListDeliveries.ProtoReflect.Descriptor instead.
 func (*ListDeliveries) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{56}
+	return file_event_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *ListDeliveries) GetLimit() uint32 {
@@ -5577,7 +5716,7 @@ type ReplayDelivery struct {
 
 func (x *ReplayDelivery) Reset() {
 	*x = ReplayDelivery{}
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5589,7 +5728,7 @@ func (x *ReplayDelivery) String() string {
 func (*ReplayDelivery) ProtoMessage() {}
 
 func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[57]
+	mi := &file_event_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5602,7 +5741,7 @@ func (x *ReplayDelivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayDelivery.ProtoReflect.Descriptor instead.
 func (*ReplayDelivery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{57}
+	return file_event_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *ReplayDelivery) GetAlert() string {
@@ -5635,7 +5774,7 @@ type WebhookAnswer struct {
 
 func (x *WebhookAnswer) Reset() {
 	*x = WebhookAnswer{}
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5647,7 +5786,7 @@ func (x *WebhookAnswer) String() string {
 func (*WebhookAnswer) ProtoMessage() {}
 
 func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[58]
+	mi := &file_event_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5660,7 +5799,7 @@ func (x *WebhookAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhookAnswer.ProtoReflect.Descriptor instead.
 func (*WebhookAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{58}
+	return file_event_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *WebhookAnswer) GetStatus() WebhookStatus {
@@ -5728,7 +5867,7 @@ type WebhooksQuery struct {
 
 func (x *WebhooksQuery) Reset() {
 	*x = WebhooksQuery{}
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5740,7 +5879,7 @@ func (x *WebhooksQuery) String() string {
 func (*WebhooksQuery) ProtoMessage() {}
 
 func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[59]
+	mi := &file_event_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5753,7 +5892,7 @@ func (x *WebhooksQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksQuery.ProtoReflect.Descriptor instead.
 func (*WebhooksQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{59}
+	return file_event_proto_rawDescGZIP(), []int{61}
 }
 
 type WebhooksAnswer struct {
@@ -5765,7 +5904,7 @@ type WebhooksAnswer struct {
 
 func (x *WebhooksAnswer) Reset() {
 	*x = WebhooksAnswer{}
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5777,7 +5916,7 @@ func (x *WebhooksAnswer) String() string {
 func (*WebhooksAnswer) ProtoMessage() {}
 
 func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[60]
+	mi := &file_event_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5790,7 +5929,7 @@ func (x *WebhooksAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WebhooksAnswer.ProtoReflect.Descriptor instead.
 func (*WebhooksAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{60}
+	return file_event_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WebhooksAnswer) GetWebhooks() []*WebhookRules {
@@ -5811,7 +5950,7 @@ type AlertsQuery struct {
 
 func (x *AlertsQuery) Reset() {
 	*x = AlertsQuery{}
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5823,7 +5962,7 @@ func (x *AlertsQuery) String() string {
 func (*AlertsQuery) ProtoMessage() {}
 
 func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[61]
+	mi := &file_event_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5836,7 +5975,7 @@ func (x *AlertsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsQuery.ProtoReflect.Descriptor instead.
 func (*AlertsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{61}
+	return file_event_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *AlertsQuery) GetAfter() string {
@@ -5863,7 +6002,7 @@ type AlertsAnswer struct {
 
 func (x *AlertsAnswer) Reset() {
 	*x = AlertsAnswer{}
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5875,7 +6014,7 @@ func (x *AlertsAnswer) String() string {
 func (*AlertsAnswer) ProtoMessage() {}
 
 func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[62]
+	mi := &file_event_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5888,7 +6027,7 @@ func (x *AlertsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertsAnswer.ProtoReflect.Descriptor instead.
 func (*AlertsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{62}
+	return file_event_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *AlertsAnswer) GetAlerts() []*Alert {
@@ -5918,7 +6057,7 @@ type AlertState struct {
 
 func (x *AlertState) Reset() {
 	*x = AlertState{}
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5930,7 +6069,7 @@ func (x *AlertState) String() string {
 func (*AlertState) ProtoMessage() {}
 
 func (x *AlertState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[63]
+	mi := &file_event_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5943,7 +6082,7 @@ func (x *AlertState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AlertState.ProtoReflect.Descriptor instead.
 func (*AlertState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{63}
+	return file_event_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *AlertState) GetWebhooks() []*WebhookRules {
@@ -5986,7 +6125,7 @@ type ExpiringState struct {
 
 func (x *ExpiringState) Reset() {
 	*x = ExpiringState{}
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5998,7 +6137,7 @@ func (x *ExpiringState) String() string {
 func (*ExpiringState) ProtoMessage() {}
 
 func (x *ExpiringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[64]
+	mi := &file_event_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6011,7 +6150,7 @@ func (x *ExpiringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExpiringState.ProtoReflect.Descriptor instead.
 func (*ExpiringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{64}
+	return file_event_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *ExpiringState) GetKey() uint32 {
@@ -6052,7 +6191,7 @@ type CrossingState struct {
 
 func (x *CrossingState) Reset() {
 	*x = CrossingState{}
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6064,7 +6203,7 @@ func (x *CrossingState) String() string {
 func (*CrossingState) ProtoMessage() {}
 
 func (x *CrossingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[65]
+	mi := &file_event_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6077,7 +6216,7 @@ func (x *CrossingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CrossingState.ProtoReflect.Descriptor instead.
 func (*CrossingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{65}
+	return file_event_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *CrossingState) GetType() AlertType {
@@ -6162,7 +6301,7 @@ type PriceBook struct {
 
 func (x *PriceBook) Reset() {
 	*x = PriceBook{}
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6174,7 +6313,7 @@ func (x *PriceBook) String() string {
 func (*PriceBook) ProtoMessage() {}
 
 func (x *PriceBook) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[66]
+	mi := &file_event_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6187,7 +6326,7 @@ func (x *PriceBook) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceBook.ProtoReflect.Descriptor instead.
 func (*PriceBook) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{66}
+	return file_event_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *PriceBook) GetStampMs() int64 {
@@ -6296,7 +6435,7 @@ type TierPlan struct {
 
 func (x *TierPlan) Reset() {
 	*x = TierPlan{}
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6308,7 +6447,7 @@ func (x *TierPlan) String() string {
 func (*TierPlan) ProtoMessage() {}
 
 func (x *TierPlan) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[67]
+	mi := &file_event_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6321,7 +6460,7 @@ func (x *TierPlan) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TierPlan.ProtoReflect.Descriptor instead.
 func (*TierPlan) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{67}
+	return file_event_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *TierPlan) GetTier() uint32 {
@@ -6378,7 +6517,7 @@ type Term struct {
 
 func (x *Term) Reset() {
 	*x = Term{}
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6390,7 +6529,7 @@ func (x *Term) String() string {
 func (*Term) ProtoMessage() {}
 
 func (x *Term) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[68]
+	mi := &file_event_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6403,7 +6542,7 @@ func (x *Term) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Term.ProtoReflect.Descriptor instead.
 func (*Term) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{68}
+	return file_event_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *Term) GetQuotaKey() uint32 {
@@ -6449,7 +6588,7 @@ type RequestBatch struct {
 
 func (x *RequestBatch) Reset() {
 	*x = RequestBatch{}
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6461,7 +6600,7 @@ func (x *RequestBatch) String() string {
 func (*RequestBatch) ProtoMessage() {}
 
 func (x *RequestBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[69]
+	mi := &file_event_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6474,7 +6613,7 @@ func (x *RequestBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestBatch.ProtoReflect.Descriptor instead.
 func (*RequestBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{69}
+	return file_event_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *RequestBatch) GetSource() string {
@@ -6535,7 +6674,7 @@ type ReadLease struct {
 
 func (x *ReadLease) Reset() {
 	*x = ReadLease{}
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6547,7 +6686,7 @@ func (x *ReadLease) String() string {
 func (*ReadLease) ProtoMessage() {}
 
 func (x *ReadLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[70]
+	mi := &file_event_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6560,7 +6699,7 @@ func (x *ReadLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
 func (*ReadLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{70}
+	return file_event_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ReadLease) GetInstance() string {
@@ -6621,7 +6760,7 @@ type Request struct {
 
 func (x *Request) Reset() {
 	*x = Request{}
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6633,7 +6772,7 @@ func (x *Request) String() string {
 func (*Request) ProtoMessage() {}
 
 func (x *Request) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[71]
+	mi := &file_event_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6646,7 +6785,7 @@ func (x *Request) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Request.ProtoReflect.Descriptor instead.
 func (*Request) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{71}
+	return file_event_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *Request) GetRequestId() []byte {
@@ -6798,7 +6937,7 @@ type Charge struct {
 
 func (x *Charge) Reset() {
 	*x = Charge{}
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6810,7 +6949,7 @@ func (x *Charge) String() string {
 func (*Charge) ProtoMessage() {}
 
 func (x *Charge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[72]
+	mi := &file_event_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6823,7 +6962,7 @@ func (x *Charge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Charge.ProtoReflect.Descriptor instead.
 func (*Charge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{72}
+	return file_event_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *Charge) GetAccount() uint64 {
@@ -6871,7 +7010,7 @@ type Create struct {
 
 func (x *Create) Reset() {
 	*x = Create{}
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6883,7 +7022,7 @@ func (x *Create) String() string {
 func (*Create) ProtoMessage() {}
 
 func (x *Create) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[73]
+	mi := &file_event_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6896,7 +7035,7 @@ func (x *Create) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Create.ProtoReflect.Descriptor instead.
 func (*Create) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{73}
+	return file_event_proto_rawDescGZIP(), []int{75}
 }
 
 func (x *Create) GetDocument() *Document {
@@ -6935,7 +7074,7 @@ type Update struct {
 
 func (x *Update) Reset() {
 	*x = Update{}
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6947,7 +7086,7 @@ func (x *Update) String() string {
 func (*Update) ProtoMessage() {}
 
 func (x *Update) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[74]
+	mi := &file_event_proto_msgTypes[76]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6960,7 +7099,7 @@ func (x *Update) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Update.ProtoReflect.Descriptor instead.
 func (*Update) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{74}
+	return file_event_proto_rawDescGZIP(), []int{76}
 }
 
 func (x *Update) GetContent() *Content {
@@ -7056,7 +7195,7 @@ type Tags struct {
 
 func (x *Tags) Reset() {
 	*x = Tags{}
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7068,7 +7207,7 @@ func (x *Tags) String() string {
 func (*Tags) ProtoMessage() {}
 
 func (x *Tags) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[75]
+	mi := &file_event_proto_msgTypes[77]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7081,7 +7220,7 @@ func (x *Tags) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Tags.ProtoReflect.Descriptor instead.
 func (*Tags) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{75}
+	return file_event_proto_rawDescGZIP(), []int{77}
 }
 
 func (x *Tags) GetValues() []string {
@@ -7101,7 +7240,7 @@ type Delete struct {
 
 func (x *Delete) Reset() {
 	*x = Delete{}
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7113,7 +7252,7 @@ func (x *Delete) String() string {
 func (*Delete) ProtoMessage() {}
 
 func (x *Delete) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[76]
+	mi := &file_event_proto_msgTypes[78]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7126,7 +7265,7 @@ func (x *Delete) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delete.ProtoReflect.Descriptor instead.
 func (*Delete) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{76}
+	return file_event_proto_rawDescGZIP(), []int{78}
 }
 
 func (x *Delete) GetIfMatch() []uint64 {
@@ -7153,7 +7292,7 @@ type Burn struct {
 
 func (x *Burn) Reset() {
 	*x = Burn{}
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7165,7 +7304,7 @@ func (x *Burn) String() string {
 func (*Burn) ProtoMessage() {}
 
 func (x *Burn) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[77]
+	mi := &file_event_proto_msgTypes[79]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7178,7 +7317,7 @@ func (x *Burn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Burn.ProtoReflect.Descriptor instead.
 func (*Burn) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{77}
+	return file_event_proto_rawDescGZIP(), []int{79}
 }
 
 func (x *Burn) GetVersion() uint64 {
@@ -7197,7 +7336,7 @@ type Expire struct {
 
 func (x *Expire) Reset() {
 	*x = Expire{}
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7209,7 +7348,7 @@ func (x *Expire) String() string {
 func (*Expire) ProtoMessage() {}
 
 func (x *Expire) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[78]
+	mi := &file_event_proto_msgTypes[80]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7222,7 +7361,7 @@ func (x *Expire) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expire.ProtoReflect.Descriptor instead.
 func (*Expire) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{78}
+	return file_event_proto_rawDescGZIP(), []int{80}
 }
 
 // Content is inline up to 64 KiB, else a blob.
@@ -7238,7 +7377,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7250,7 +7389,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[79]
+	mi := &file_event_proto_msgTypes[81]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7263,7 +7402,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{79}
+	return file_event_proto_rawDescGZIP(), []int{81}
 }
 
 func (x *Content) GetInline() []byte {
@@ -7320,7 +7459,7 @@ type Document struct {
 
 func (x *Document) Reset() {
 	*x = Document{}
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7332,7 +7471,7 @@ func (x *Document) String() string {
 func (*Document) ProtoMessage() {}
 
 func (x *Document) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[80]
+	mi := &file_event_proto_msgTypes[82]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7345,7 +7484,7 @@ func (x *Document) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Document.ProtoReflect.Descriptor instead.
 func (*Document) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{80}
+	return file_event_proto_rawDescGZIP(), []int{82}
 }
 
 func (x *Document) GetId() string {
@@ -7479,7 +7618,7 @@ type OutcomeBatch struct {
 
 func (x *OutcomeBatch) Reset() {
 	*x = OutcomeBatch{}
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7491,7 +7630,7 @@ func (x *OutcomeBatch) String() string {
 func (*OutcomeBatch) ProtoMessage() {}
 
 func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[81]
+	mi := &file_event_proto_msgTypes[83]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7504,7 +7643,7 @@ func (x *OutcomeBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeBatch.ProtoReflect.Descriptor instead.
 func (*OutcomeBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{81}
+	return file_event_proto_rawDescGZIP(), []int{83}
 }
 
 func (x *OutcomeBatch) GetSource() string {
@@ -7557,7 +7696,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7569,7 +7708,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[82]
+	mi := &file_event_proto_msgTypes[84]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7582,7 +7721,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{82}
+	return file_event_proto_rawDescGZIP(), []int{84}
 }
 
 func (x *Outcome) GetIndex() uint32 {
@@ -7696,7 +7835,7 @@ type DomainState struct {
 
 func (x *DomainState) Reset() {
 	*x = DomainState{}
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7708,7 +7847,7 @@ func (x *DomainState) String() string {
 func (*DomainState) ProtoMessage() {}
 
 func (x *DomainState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[83]
+	mi := &file_event_proto_msgTypes[85]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7721,7 +7860,7 @@ func (x *DomainState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainState.ProtoReflect.Descriptor instead.
 func (*DomainState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{83}
+	return file_event_proto_rawDescGZIP(), []int{85}
 }
 
 func (x *DomainState) GetSequence() uint64 {
@@ -7764,7 +7903,7 @@ type DomainLease struct {
 
 func (x *DomainLease) Reset() {
 	*x = DomainLease{}
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7776,7 +7915,7 @@ func (x *DomainLease) String() string {
 func (*DomainLease) ProtoMessage() {}
 
 func (x *DomainLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[84]
+	mi := &file_event_proto_msgTypes[86]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7789,7 +7928,7 @@ func (x *DomainLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainLease.ProtoReflect.Descriptor instead.
 func (*DomainLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{84}
+	return file_event_proto_rawDescGZIP(), []int{86}
 }
 
 func (x *DomainLease) GetInstance() string {
@@ -7824,7 +7963,7 @@ type DomainRedo struct {
 
 func (x *DomainRedo) Reset() {
 	*x = DomainRedo{}
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7836,7 +7975,7 @@ func (x *DomainRedo) String() string {
 func (*DomainRedo) ProtoMessage() {}
 
 func (x *DomainRedo) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[85]
+	mi := &file_event_proto_msgTypes[87]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7849,7 +7988,7 @@ func (x *DomainRedo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainRedo.ProtoReflect.Descriptor instead.
 func (*DomainRedo) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{85}
+	return file_event_proto_rawDescGZIP(), []int{87}
 }
 
 func (x *DomainRedo) GetWrites() []*DomainWrite {
@@ -7874,7 +8013,7 @@ type DomainWrite struct {
 
 func (x *DomainWrite) Reset() {
 	*x = DomainWrite{}
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7886,7 +8025,7 @@ func (x *DomainWrite) String() string {
 func (*DomainWrite) ProtoMessage() {}
 
 func (x *DomainWrite) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[86]
+	mi := &file_event_proto_msgTypes[88]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7899,7 +8038,7 @@ func (x *DomainWrite) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainWrite.ProtoReflect.Descriptor instead.
 func (*DomainWrite) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{86}
+	return file_event_proto_rawDescGZIP(), []int{88}
 }
 
 func (x *DomainWrite) GetCollection() string {
@@ -7956,7 +8095,7 @@ type DomainSource struct {
 
 func (x *DomainSource) Reset() {
 	*x = DomainSource{}
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -7968,7 +8107,7 @@ func (x *DomainSource) String() string {
 func (*DomainSource) ProtoMessage() {}
 
 func (x *DomainSource) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[87]
+	mi := &file_event_proto_msgTypes[89]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -7981,7 +8120,7 @@ func (x *DomainSource) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DomainSource.ProtoReflect.Descriptor instead.
 func (*DomainSource) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{87}
+	return file_event_proto_rawDescGZIP(), []int{89}
 }
 
 func (x *DomainSource) GetSource() string {
@@ -8021,7 +8160,7 @@ type SourceCounts struct {
 
 func (x *SourceCounts) Reset() {
 	*x = SourceCounts{}
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8033,7 +8172,7 @@ func (x *SourceCounts) String() string {
 func (*SourceCounts) ProtoMessage() {}
 
 func (x *SourceCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[88]
+	mi := &file_event_proto_msgTypes[90]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8046,7 +8185,7 @@ func (x *SourceCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCounts.ProtoReflect.Descriptor instead.
 func (*SourceCounts) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{88}
+	return file_event_proto_rawDescGZIP(), []int{90}
 }
 
 func (x *SourceCounts) GetEdge() string {
@@ -8108,7 +8247,7 @@ type SourceCount struct {
 
 func (x *SourceCount) Reset() {
 	*x = SourceCount{}
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8120,7 +8259,7 @@ func (x *SourceCount) String() string {
 func (*SourceCount) ProtoMessage() {}
 
 func (x *SourceCount) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[89]
+	mi := &file_event_proto_msgTypes[91]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8133,7 +8272,7 @@ func (x *SourceCount) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceCount.ProtoReflect.Descriptor instead.
 func (*SourceCount) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{89}
+	return file_event_proto_rawDescGZIP(), []int{91}
 }
 
 func (x *SourceCount) GetSource() uint64 {
@@ -8162,7 +8301,7 @@ type ReadBatch struct {
 
 func (x *ReadBatch) Reset() {
 	*x = ReadBatch{}
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8174,7 +8313,7 @@ func (x *ReadBatch) String() string {
 func (*ReadBatch) ProtoMessage() {}
 
 func (x *ReadBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[90]
+	mi := &file_event_proto_msgTypes[92]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8187,7 +8326,7 @@ func (x *ReadBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadBatch.ProtoReflect.Descriptor instead.
 func (*ReadBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{90}
+	return file_event_proto_rawDescGZIP(), []int{92}
 }
 
 func (x *ReadBatch) GetNowMs() int64 {
@@ -8228,7 +8367,7 @@ type Read struct {
 
 func (x *Read) Reset() {
 	*x = Read{}
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8240,7 +8379,7 @@ func (x *Read) String() string {
 func (*Read) ProtoMessage() {}
 
 func (x *Read) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[91]
+	mi := &file_event_proto_msgTypes[93]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8253,7 +8392,7 @@ func (x *Read) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Read.ProtoReflect.Descriptor instead.
 func (*Read) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{91}
+	return file_event_proto_rawDescGZIP(), []int{93}
 }
 
 func (x *Read) GetItem() string {
@@ -8328,7 +8467,7 @@ type ReadAnswerBatch struct {
 
 func (x *ReadAnswerBatch) Reset() {
 	*x = ReadAnswerBatch{}
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[94]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8340,7 +8479,7 @@ func (x *ReadAnswerBatch) String() string {
 func (*ReadAnswerBatch) ProtoMessage() {}
 
 func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[92]
+	mi := &file_event_proto_msgTypes[94]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8353,7 +8492,7 @@ func (x *ReadAnswerBatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswerBatch.ProtoReflect.Descriptor instead.
 func (*ReadAnswerBatch) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{92}
+	return file_event_proto_rawDescGZIP(), []int{94}
 }
 
 func (x *ReadAnswerBatch) GetAnswers() []*ReadAnswer {
@@ -8378,7 +8517,7 @@ type ReadAnswer struct {
 
 func (x *ReadAnswer) Reset() {
 	*x = ReadAnswer{}
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[95]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8390,7 +8529,7 @@ func (x *ReadAnswer) String() string {
 func (*ReadAnswer) ProtoMessage() {}
 
 func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[93]
+	mi := &file_event_proto_msgTypes[95]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8403,7 +8542,7 @@ func (x *ReadAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReadAnswer.ProtoReflect.Descriptor instead.
 func (*ReadAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{93}
+	return file_event_proto_rawDescGZIP(), []int{95}
 }
 
 func (x *ReadAnswer) GetIndex() uint32 {
@@ -8474,7 +8613,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[96]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8486,7 +8625,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[94]
+	mi := &file_event_proto_msgTypes[96]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8499,7 +8638,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{94}
+	return file_event_proto_rawDescGZIP(), []int{96}
 }
 
 func (x *ListRequest) GetNowMs() int64 {
@@ -8584,7 +8723,7 @@ type ListAnswer struct {
 
 func (x *ListAnswer) Reset() {
 	*x = ListAnswer{}
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[97]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8596,7 +8735,7 @@ func (x *ListAnswer) String() string {
 func (*ListAnswer) ProtoMessage() {}
 
 func (x *ListAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[95]
+	mi := &file_event_proto_msgTypes[97]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8609,7 +8748,7 @@ func (x *ListAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAnswer.ProtoReflect.Descriptor instead.
 func (*ListAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{95}
+	return file_event_proto_rawDescGZIP(), []int{97}
 }
 
 func (x *ListAnswer) GetDocuments() []*Document {
@@ -8651,7 +8790,7 @@ type EraseRequest struct {
 
 func (x *EraseRequest) Reset() {
 	*x = EraseRequest{}
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[98]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8663,7 +8802,7 @@ func (x *EraseRequest) String() string {
 func (*EraseRequest) ProtoMessage() {}
 
 func (x *EraseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[96]
+	mi := &file_event_proto_msgTypes[98]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8676,7 +8815,7 @@ func (x *EraseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseRequest.ProtoReflect.Descriptor instead.
 func (*EraseRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{96}
+	return file_event_proto_rawDescGZIP(), []int{98}
 }
 
 func (x *EraseRequest) GetAccount() uint64 {
@@ -8695,7 +8834,7 @@ type EraseAnswer struct {
 
 func (x *EraseAnswer) Reset() {
 	*x = EraseAnswer{}
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[99]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8707,7 +8846,7 @@ func (x *EraseAnswer) String() string {
 func (*EraseAnswer) ProtoMessage() {}
 
 func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[97]
+	mi := &file_event_proto_msgTypes[99]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8720,7 +8859,7 @@ func (x *EraseAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EraseAnswer.ProtoReflect.Descriptor instead.
 func (*EraseAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{97}
+	return file_event_proto_rawDescGZIP(), []int{99}
 }
 
 func (x *EraseAnswer) GetDeleting() uint32 {
@@ -8740,7 +8879,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[100]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8752,7 +8891,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[98]
+	mi := &file_event_proto_msgTypes[100]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8765,7 +8904,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{98}
+	return file_event_proto_rawDescGZIP(), []int{100}
 }
 
 func (x *Announcement) GetAccounts() []uint64 {
@@ -8808,7 +8947,7 @@ type Query struct {
 
 func (x *Query) Reset() {
 	*x = Query{}
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[101]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -8820,7 +8959,7 @@ func (x *Query) String() string {
 func (*Query) ProtoMessage() {}
 
 func (x *Query) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[99]
+	mi := &file_event_proto_msgTypes[101]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -8833,7 +8972,7 @@ func (x *Query) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Query.ProtoReflect.Descriptor instead.
 func (*Query) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{99}
+	return file_event_proto_rawDescGZIP(), []int{101}
 }
 
 func (x *Query) GetNowMs() int64 {
@@ -9147,7 +9286,7 @@ type PlanQuery struct {
 
 func (x *PlanQuery) Reset() {
 	*x = PlanQuery{}
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[102]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9159,7 +9298,7 @@ func (x *PlanQuery) String() string {
 func (*PlanQuery) ProtoMessage() {}
 
 func (x *PlanQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[100]
+	mi := &file_event_proto_msgTypes[102]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9172,7 +9311,7 @@ func (x *PlanQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanQuery.ProtoReflect.Descriptor instead.
 func (*PlanQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{100}
+	return file_event_proto_rawDescGZIP(), []int{102}
 }
 
 type PlanAnswer struct {
@@ -9192,7 +9331,7 @@ type PlanAnswer struct {
 
 func (x *PlanAnswer) Reset() {
 	*x = PlanAnswer{}
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[103]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9204,7 +9343,7 @@ func (x *PlanAnswer) String() string {
 func (*PlanAnswer) ProtoMessage() {}
 
 func (x *PlanAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[101]
+	mi := &file_event_proto_msgTypes[103]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9217,7 +9356,7 @@ func (x *PlanAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanAnswer.ProtoReflect.Descriptor instead.
 func (*PlanAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{101}
+	return file_event_proto_rawDescGZIP(), []int{103}
 }
 
 func (x *PlanAnswer) GetTier() uint32 {
@@ -9296,7 +9435,7 @@ type PaymentsQuery struct {
 
 func (x *PaymentsQuery) Reset() {
 	*x = PaymentsQuery{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[104]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9308,7 +9447,7 @@ func (x *PaymentsQuery) String() string {
 func (*PaymentsQuery) ProtoMessage() {}
 
 func (x *PaymentsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[104]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9321,7 +9460,7 @@ func (x *PaymentsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsQuery.ProtoReflect.Descriptor instead.
 func (*PaymentsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{104}
 }
 
 func (x *PaymentsQuery) GetLimit() uint32 {
@@ -9362,7 +9501,7 @@ type PaymentsAnswer struct {
 
 func (x *PaymentsAnswer) Reset() {
 	*x = PaymentsAnswer{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[105]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9374,7 +9513,7 @@ func (x *PaymentsAnswer) String() string {
 func (*PaymentsAnswer) ProtoMessage() {}
 
 func (x *PaymentsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[105]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9387,7 +9526,7 @@ func (x *PaymentsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsAnswer.ProtoReflect.Descriptor instead.
 func (*PaymentsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{105}
 }
 
 func (x *PaymentsAnswer) GetPayments() []*PaymentState {
@@ -9414,7 +9553,7 @@ type TopUpsQuery struct {
 
 func (x *TopUpsQuery) Reset() {
 	*x = TopUpsQuery{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[106]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9426,7 +9565,7 @@ func (x *TopUpsQuery) String() string {
 func (*TopUpsQuery) ProtoMessage() {}
 
 func (x *TopUpsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[106]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9439,7 +9578,7 @@ func (x *TopUpsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpsQuery.ProtoReflect.Descriptor instead.
 func (*TopUpsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{106}
 }
 
 func (x *TopUpsQuery) GetLimit() uint32 {
@@ -9458,7 +9597,7 @@ type TopUpsAnswer struct {
 
 func (x *TopUpsAnswer) Reset() {
 	*x = TopUpsAnswer{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9470,7 +9609,7 @@ func (x *TopUpsAnswer) String() string {
 func (*TopUpsAnswer) ProtoMessage() {}
 
 func (x *TopUpsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9483,7 +9622,7 @@ func (x *TopUpsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpsAnswer.ProtoReflect.Descriptor instead.
 func (*TopUpsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 func (x *TopUpsAnswer) GetTopUps() []*TopUp {
@@ -9506,7 +9645,7 @@ type TopUp struct {
 
 func (x *TopUp) Reset() {
 	*x = TopUp{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9518,7 +9657,7 @@ func (x *TopUp) String() string {
 func (*TopUp) ProtoMessage() {}
 
 func (x *TopUp) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9531,7 +9670,7 @@ func (x *TopUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUp.ProtoReflect.Descriptor instead.
 func (*TopUp) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *TopUp) GetAccount() uint64 {
@@ -9573,7 +9712,7 @@ type RevenueQuery struct {
 
 func (x *RevenueQuery) Reset() {
 	*x = RevenueQuery{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9585,7 +9724,7 @@ func (x *RevenueQuery) String() string {
 func (*RevenueQuery) ProtoMessage() {}
 
 func (x *RevenueQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9598,7 +9737,7 @@ func (x *RevenueQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevenueQuery.ProtoReflect.Descriptor instead.
 func (*RevenueQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *RevenueQuery) GetFromMs() int64 {
@@ -9632,7 +9771,7 @@ type RevenueAnswer struct {
 
 func (x *RevenueAnswer) Reset() {
 	*x = RevenueAnswer{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9644,7 +9783,7 @@ func (x *RevenueAnswer) String() string {
 func (*RevenueAnswer) ProtoMessage() {}
 
 func (x *RevenueAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9657,7 +9796,7 @@ func (x *RevenueAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevenueAnswer.ProtoReflect.Descriptor instead.
 func (*RevenueAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *RevenueAnswer) GetMonths() []*MonthRevenue {
@@ -9738,7 +9877,7 @@ type MonthRevenue struct {
 
 func (x *MonthRevenue) Reset() {
 	*x = MonthRevenue{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9750,7 +9889,7 @@ func (x *MonthRevenue) String() string {
 func (*MonthRevenue) ProtoMessage() {}
 
 func (x *MonthRevenue) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9763,7 +9902,7 @@ func (x *MonthRevenue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthRevenue.ProtoReflect.Descriptor instead.
 func (*MonthRevenue) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *MonthRevenue) GetPeriod() string {
@@ -9822,7 +9961,7 @@ type FailedCharge struct {
 
 func (x *FailedCharge) Reset() {
 	*x = FailedCharge{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9834,7 +9973,7 @@ func (x *FailedCharge) String() string {
 func (*FailedCharge) ProtoMessage() {}
 
 func (x *FailedCharge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9847,7 +9986,7 @@ func (x *FailedCharge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedCharge.ProtoReflect.Descriptor instead.
 func (*FailedCharge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *FailedCharge) GetAccount() uint64 {
@@ -9901,7 +10040,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9913,7 +10052,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9926,7 +10065,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -10002,7 +10141,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10014,7 +10153,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10027,7 +10166,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -10097,7 +10236,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10109,7 +10248,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10122,7 +10261,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -10148,7 +10287,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10160,7 +10299,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10173,7 +10312,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -10195,7 +10334,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10207,7 +10346,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10220,7 +10359,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -10269,7 +10408,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10281,7 +10420,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10294,7 +10433,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -10376,7 +10515,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10388,7 +10527,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10401,7 +10540,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, newest entry first. It ignores Query.account.
@@ -10415,7 +10554,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10427,7 +10566,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10440,7 +10579,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -10467,7 +10606,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10479,7 +10618,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10492,7 +10631,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -10515,7 +10654,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10527,7 +10666,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10540,7 +10679,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *PricesQuery) GetList() bool {
@@ -10578,7 +10717,7 @@ type PriceList struct {
 
 func (x *PriceList) Reset() {
 	*x = PriceList{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10590,7 +10729,7 @@ func (x *PriceList) String() string {
 func (*PriceList) ProtoMessage() {}
 
 func (x *PriceList) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10603,7 +10742,7 @@ func (x *PriceList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceList.ProtoReflect.Descriptor instead.
 func (*PriceList) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *PriceList) GetBooks() []*BookState {
@@ -10673,7 +10812,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10685,7 +10824,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10698,7 +10837,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -11040,7 +11179,7 @@ type RecentQuery struct {
 
 func (x *RecentQuery) Reset() {
 	*x = RecentQuery{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11052,7 +11191,7 @@ func (x *RecentQuery) String() string {
 func (*RecentQuery) ProtoMessage() {}
 
 func (x *RecentQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11065,7 +11204,7 @@ func (x *RecentQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
 func (*RecentQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *RecentQuery) GetLimit() uint32 {
@@ -11162,7 +11301,7 @@ type RecentAnswer struct {
 
 func (x *RecentAnswer) Reset() {
 	*x = RecentAnswer{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11174,7 +11313,7 @@ func (x *RecentAnswer) String() string {
 func (*RecentAnswer) ProtoMessage() {}
 
 func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11187,7 +11326,7 @@ func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
 func (*RecentAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *RecentAnswer) GetRequests() []*RecentRequest {
@@ -11234,7 +11373,7 @@ type RecentRequest struct {
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11246,7 +11385,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11259,7 +11398,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -11417,7 +11556,7 @@ type RequestTiming struct {
 
 func (x *RequestTiming) Reset() {
 	*x = RequestTiming{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11429,7 +11568,7 @@ func (x *RequestTiming) String() string {
 func (*RequestTiming) ProtoMessage() {}
 
 func (x *RequestTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11442,7 +11581,7 @@ func (x *RequestTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestTiming.ProtoReflect.Descriptor instead.
 func (*RequestTiming) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *RequestTiming) GetIndex() uint32 {
@@ -11540,7 +11679,7 @@ type RequestReport struct {
 
 func (x *RequestReport) Reset() {
 	*x = RequestReport{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11552,7 +11691,7 @@ func (x *RequestReport) String() string {
 func (*RequestReport) ProtoMessage() {}
 
 func (x *RequestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11565,7 +11704,7 @@ func (x *RequestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
 func (*RequestReport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *RequestReport) GetAccounts() []uint64 {
@@ -11684,7 +11823,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11696,7 +11835,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11709,7 +11848,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -11740,7 +11879,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11752,7 +11891,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11765,7 +11904,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -11824,7 +11963,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11836,7 +11975,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11849,7 +11988,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *Progress) GetInstance() string {
@@ -11924,7 +12063,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11936,7 +12075,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11949,7 +12088,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -12169,7 +12308,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12181,7 +12320,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12194,7 +12333,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -12258,7 +12397,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12270,7 +12409,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12283,7 +12422,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -12417,7 +12556,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12429,7 +12568,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12442,7 +12581,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -12488,7 +12627,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12500,7 +12639,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12513,7 +12652,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -12617,7 +12756,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12629,7 +12768,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12642,7 +12781,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -12669,7 +12808,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12681,7 +12820,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12694,7 +12833,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -12719,7 +12858,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12731,7 +12870,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12744,7 +12883,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -12812,7 +12951,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12824,7 +12963,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12837,7 +12976,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -12924,7 +13063,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12936,7 +13075,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12949,7 +13088,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -13074,7 +13213,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13086,7 +13225,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13099,7 +13238,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -13142,7 +13281,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13154,7 +13293,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13167,7 +13306,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -13314,7 +13453,7 @@ type StatementPeriod struct {
 
 func (x *StatementPeriod) Reset() {
 	*x = StatementPeriod{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13326,7 +13465,7 @@ func (x *StatementPeriod) String() string {
 func (*StatementPeriod) ProtoMessage() {}
 
 func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13339,7 +13478,7 @@ func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementPeriod.ProtoReflect.Descriptor instead.
 func (*StatementPeriod) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *StatementPeriod) GetStartMs() int64 {
@@ -13413,7 +13552,7 @@ type StatementLine struct {
 
 func (x *StatementLine) Reset() {
 	*x = StatementLine{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13425,7 +13564,7 @@ func (x *StatementLine) String() string {
 func (*StatementLine) ProtoMessage() {}
 
 func (x *StatementLine) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13438,7 +13577,7 @@ func (x *StatementLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementLine.ProtoReflect.Descriptor instead.
 func (*StatementLine) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *StatementLine) GetQuotaKey() uint32 {
@@ -13507,7 +13646,7 @@ type StatementCredits struct {
 
 func (x *StatementCredits) Reset() {
 	*x = StatementCredits{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13519,7 +13658,7 @@ func (x *StatementCredits) String() string {
 func (*StatementCredits) ProtoMessage() {}
 
 func (x *StatementCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13532,7 +13671,7 @@ func (x *StatementCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementCredits.ProtoReflect.Descriptor instead.
 func (*StatementCredits) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *StatementCredits) GetOpeningMicros() int64 {
@@ -13628,7 +13767,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13640,7 +13779,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13653,7 +13792,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -13864,7 +14003,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13876,7 +14015,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13889,7 +14028,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -13924,7 +14063,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13936,7 +14075,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13949,7 +14088,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -13999,7 +14138,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14011,7 +14150,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14024,7 +14163,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -14167,7 +14306,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14179,7 +14318,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14192,7 +14331,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -14245,7 +14384,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14257,7 +14396,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14270,7 +14409,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -14326,7 +14465,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14338,7 +14477,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14351,7 +14490,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -14379,7 +14518,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14391,7 +14530,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14404,7 +14543,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -14434,7 +14573,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14446,7 +14585,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14459,7 +14598,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -14509,7 +14648,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14521,7 +14660,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14534,7 +14673,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -14595,7 +14734,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14607,7 +14746,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14620,7 +14759,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -14909,7 +15048,7 @@ type ClaimPayments struct {
 
 func (x *ClaimPayments) Reset() {
 	*x = ClaimPayments{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14921,7 +15060,7 @@ func (x *ClaimPayments) String() string {
 func (*ClaimPayments) ProtoMessage() {}
 
 func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14934,7 +15073,7 @@ func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPayments.ProtoReflect.Descriptor instead.
 func (*ClaimPayments) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *ClaimPayments) GetWorker() string {
@@ -14969,7 +15108,7 @@ type PaymentsLease struct {
 
 func (x *PaymentsLease) Reset() {
 	*x = PaymentsLease{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14981,7 +15120,7 @@ func (x *PaymentsLease) String() string {
 func (*PaymentsLease) ProtoMessage() {}
 
 func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14994,7 +15133,7 @@ func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsLease.ProtoReflect.Descriptor instead.
 func (*PaymentsLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *PaymentsLease) GetWorker() string {
@@ -15032,7 +15171,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15044,7 +15183,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15057,7 +15196,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -15105,7 +15244,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15117,7 +15256,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15130,7 +15269,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -15153,7 +15292,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15165,7 +15304,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15178,7 +15317,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -15219,7 +15358,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15231,7 +15370,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15244,7 +15383,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -15267,7 +15406,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15279,7 +15418,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15292,7 +15431,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -15330,7 +15469,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15342,7 +15481,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15355,7 +15494,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -15391,7 +15530,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15403,7 +15542,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15416,7 +15555,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -15443,7 +15582,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15455,7 +15594,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15468,7 +15607,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -15490,7 +15629,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15502,7 +15641,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15515,7 +15654,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -15544,7 +15683,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15556,7 +15695,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15569,7 +15708,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -15617,7 +15756,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15629,7 +15768,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15642,7 +15781,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -15760,7 +15899,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15772,7 +15911,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15785,7 +15924,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *BegunExport) GetId() string {
@@ -15813,7 +15952,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15825,7 +15964,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15838,7 +15977,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{171}
+	return file_event_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -15868,7 +16007,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15880,7 +16019,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15893,7 +16032,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{172}
+	return file_event_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -15941,7 +16080,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15953,7 +16092,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15966,7 +16105,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{173}
+	return file_event_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -15999,7 +16138,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16011,7 +16150,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16024,7 +16163,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{174}
+	return file_event_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -16092,7 +16231,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16104,7 +16243,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16117,7 +16256,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{175}
+	return file_event_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -16136,7 +16275,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16148,7 +16287,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16161,7 +16300,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{176}
+	return file_event_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -16191,7 +16330,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16203,7 +16342,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16216,7 +16355,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{177}
+	return file_event_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -16309,7 +16448,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16321,7 +16460,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16334,7 +16473,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{178}
+	return file_event_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -16450,7 +16589,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16462,7 +16601,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16475,7 +16614,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{179}
+	return file_event_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -16629,7 +16768,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16641,7 +16780,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16654,7 +16793,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{180}
+	return file_event_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -16695,7 +16834,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16707,7 +16846,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16720,7 +16859,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{181}
+	return file_event_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *SourceState) GetSource() string {
@@ -16831,7 +16970,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16843,7 +16982,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16856,7 +16995,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{182}
+	return file_event_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -17137,7 +17276,7 @@ type TopUpState struct {
 
 func (x *TopUpState) Reset() {
 	*x = TopUpState{}
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17149,7 +17288,7 @@ func (x *TopUpState) String() string {
 func (*TopUpState) ProtoMessage() {}
 
 func (x *TopUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17162,7 +17301,7 @@ func (x *TopUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpState.ProtoReflect.Descriptor instead.
 func (*TopUpState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{183}
+	return file_event_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *TopUpState) GetRule() *SetTopUp {
@@ -17247,7 +17386,7 @@ type RefundState struct {
 
 func (x *RefundState) Reset() {
 	*x = RefundState{}
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17259,7 +17398,7 @@ func (x *RefundState) String() string {
 func (*RefundState) ProtoMessage() {}
 
 func (x *RefundState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17272,7 +17411,7 @@ func (x *RefundState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundState.ProtoReflect.Descriptor instead.
 func (*RefundState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{184}
+	return file_event_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *RefundState) GetRequestId() []byte {
@@ -17317,7 +17456,7 @@ type PaymentState struct {
 
 func (x *PaymentState) Reset() {
 	*x = PaymentState{}
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17329,7 +17468,7 @@ func (x *PaymentState) String() string {
 func (*PaymentState) ProtoMessage() {}
 
 func (x *PaymentState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17342,7 +17481,7 @@ func (x *PaymentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentState.ProtoReflect.Descriptor instead.
 func (*PaymentState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{185}
+	return file_event_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *PaymentState) GetProvider() string {
@@ -17441,7 +17580,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17453,7 +17592,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17466,7 +17605,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{186}
+	return file_event_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -17502,7 +17641,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17514,7 +17653,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17527,7 +17666,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{187}
+	return file_event_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -17571,7 +17710,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17583,7 +17722,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17596,7 +17735,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{188}
+	return file_event_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -17700,7 +17839,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17712,7 +17851,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17725,7 +17864,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{189}
+	return file_event_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -17798,7 +17937,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17810,7 +17949,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17823,7 +17962,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{190}
+	return file_event_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -17881,7 +18020,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17893,7 +18032,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17906,7 +18045,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{191}
+	return file_event_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -18011,7 +18150,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18023,7 +18162,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18036,7 +18175,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{192}
+	return file_event_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -18172,7 +18311,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18184,7 +18323,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18197,7 +18336,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{193}
+	return file_event_proto_rawDescGZIP(), []int{195}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -18248,7 +18387,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[196]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18260,7 +18399,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[196]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18273,7 +18412,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{194}
+	return file_event_proto_rawDescGZIP(), []int{196}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -18319,7 +18458,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[197]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18331,7 +18470,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[197]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18344,7 +18483,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{195}
+	return file_event_proto_rawDescGZIP(), []int{197}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -18425,7 +18564,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[198]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18437,7 +18576,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[198]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18450,7 +18589,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{196}
+	return file_event_proto_rawDescGZIP(), []int{198}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -18614,7 +18753,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[199]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18626,7 +18765,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[199]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18639,7 +18778,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{197}
+	return file_event_proto_rawDescGZIP(), []int{199}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -18696,7 +18835,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[200]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18708,7 +18847,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[200]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18721,7 +18860,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{198}
+	return file_event_proto_rawDescGZIP(), []int{200}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -18756,7 +18895,7 @@ var File_event_proto protoreflect.FileDescriptor
 
 const file_event_proto_rawDesc = "" +
 	"\n" +
-	"\vevent.proto\x12\x0equire.event.v1\"\xe2\x02\n" +
+	"\vevent.proto\x12\x0equire.event.v1\"\x8c\x03\n" +
 	"\n" +
 	"UsageBatch\x12\x16\n" +
 	"\x06source\x18\x01 \x01(\tR\x06source\x12\x16\n" +
@@ -18769,7 +18908,23 @@ const file_event_proto_rawDesc = "" +
 	"\vsettlements\x18\x06 \x03(\v2\x1a.quire.event.v1.SettlementR\vsettlements\x12.\n" +
 	"\x06served\x18\a \x03(\v2\x16.quire.event.v1.ServedR\x06served\x12\x19\n" +
 	"\bsince_ms\x18\b \x01(\x12R\asinceMs\x12(\n" +
-	"\x04loss\x18\t \x01(\v2\x14.quire.event.v1.LossR\x04loss\"\xc9\x01\n" +
+	"\x04loss\x18\t \x01(\v2\x14.quire.event.v1.LossR\x04loss\x12(\n" +
+	"\x04seal\x18\n" +
+	" \x01(\v2\x14.quire.event.v1.SealR\x04seal\"\xb6\x01\n" +
+	"\x04Seal\x12\x1e\n" +
+	"\n" +
+	"partitions\x18\x01 \x01(\rR\n" +
+	"partitions\x12\x1a\n" +
+	"\bsequence\x18\x02 \x01(\x04R\bsequence\x126\n" +
+	"\baccounts\x18\x03 \x01(\v2\x1a.quire.event.v1.SealedTreeR\baccounts\x12:\n" +
+	"\n" +
+	"statements\x18\x04 \x03(\v2\x1a.quire.event.v1.SealedTreeR\n" +
+	"statements\"J\n" +
+	"\n" +
+	"SealedTree\x12\x14\n" +
+	"\x05month\x18\x01 \x01(\rR\x05month\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04sums\x18\x03 \x03(\x04R\x04sums\"\xc9\x01\n" +
 	"\x04Loss\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x14\n" +
 	"\x05first\x18\x02 \x01(\x04R\x05first\x12\x12\n" +
@@ -20552,7 +20707,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 199)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 201)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(ContentAction)(0),          // 1: quire.event.v1.ContentAction
@@ -20570,475 +20725,480 @@ var file_event_proto_goTypes = []any{
 	(ExportState)(0),            // 13: quire.event.v1.ExportState
 	(UserStatus)(0),             // 14: quire.event.v1.UserStatus
 	(*UsageBatch)(nil),          // 15: quire.event.v1.UsageBatch
-	(*Loss)(nil),                // 16: quire.event.v1.Loss
-	(*Served)(nil),              // 17: quire.event.v1.Served
-	(*Admission)(nil),           // 18: quire.event.v1.Admission
-	(*Settlement)(nil),          // 19: quire.event.v1.Settlement
-	(*ContentChange)(nil),       // 20: quire.event.v1.ContentChange
-	(*VerdictBatch)(nil),        // 21: quire.event.v1.VerdictBatch
-	(*Verdict)(nil),             // 22: quire.event.v1.Verdict
-	(*SpendingCap)(nil),         // 23: quire.event.v1.SpendingCap
-	(*CommandBatch)(nil),        // 24: quire.event.v1.CommandBatch
-	(*Command)(nil),             // 25: quire.event.v1.Command
-	(*AdminAction)(nil),         // 26: quire.event.v1.AdminAction
-	(*Suspend)(nil),             // 27: quire.event.v1.Suspend
-	(*Resume)(nil),              // 28: quire.event.v1.Resume
-	(*Note)(nil),                // 29: quire.event.v1.Note
-	(*DeleteAccount)(nil),       // 30: quire.event.v1.DeleteAccount
-	(*KeepAccount)(nil),         // 31: quire.event.v1.KeepAccount
-	(*EraseAccount)(nil),        // 32: quire.event.v1.EraseAccount
-	(*SetWebhook)(nil),          // 33: quire.event.v1.SetWebhook
-	(*Percents)(nil),            // 34: quire.event.v1.Percents
-	(*DeleteWebhook)(nil),       // 35: quire.event.v1.DeleteWebhook
-	(*TestWebhook)(nil),         // 36: quire.event.v1.TestWebhook
-	(*CreateAccount)(nil),       // 37: quire.event.v1.CreateAccount
-	(*SetTier)(nil),             // 38: quire.event.v1.SetTier
-	(*SetNextTier)(nil),         // 39: quire.event.v1.SetNextTier
-	(*Grant)(nil),               // 40: quire.event.v1.Grant
-	(*Refund)(nil),              // 41: quire.event.v1.Refund
-	(*Payment)(nil),             // 42: quire.event.v1.Payment
-	(*Reverse)(nil),             // 43: quire.event.v1.Reverse
-	(*SetSubscription)(nil),     // 44: quire.event.v1.SetSubscription
-	(*SetTopUp)(nil),            // 45: quire.event.v1.SetTopUp
-	(*TopUpFailed)(nil),         // 46: quire.event.v1.TopUpFailed
-	(*RotateKey)(nil),           // 47: quire.event.v1.RotateKey
-	(*KeyRules)(nil),            // 48: quire.event.v1.KeyRules
-	(*KeyScopes)(nil),           // 49: quire.event.v1.KeyScopes
-	(*KeyQuotas)(nil),           // 50: quire.event.v1.KeyQuotas
-	(*KeyQuota)(nil),            // 51: quire.event.v1.KeyQuota
-	(*CreateKey)(nil),           // 52: quire.event.v1.CreateKey
-	(*UpdateKey)(nil),           // 53: quire.event.v1.UpdateKey
-	(*ReplaceKey)(nil),          // 54: quire.event.v1.ReplaceKey
-	(*RevokeKey)(nil),           // 55: quire.event.v1.RevokeKey
-	(*SetSpendingCap)(nil),      // 56: quire.event.v1.SetSpendingCap
-	(*CommandOutcomeBatch)(nil), // 57: quire.event.v1.CommandOutcomeBatch
-	(*CommandOutcome)(nil),      // 58: quire.event.v1.CommandOutcome
-	(*Alert)(nil),               // 59: quire.event.v1.Alert
-	(*WebhookRules)(nil),        // 60: quire.event.v1.WebhookRules
-	(*Delivery)(nil),            // 61: quire.event.v1.Delivery
-	(*DeliveryAttempt)(nil),     // 62: quire.event.v1.DeliveryAttempt
-	(*WebhookAddress)(nil),      // 63: quire.event.v1.WebhookAddress
-	(*WebhookSecret)(nil),       // 64: quire.event.v1.WebhookSecret
-	(*WebhookRequest)(nil),      // 65: quire.event.v1.WebhookRequest
-	(*CreateAddress)(nil),       // 66: quire.event.v1.CreateAddress
-	(*SetAddress)(nil),          // 67: quire.event.v1.SetAddress
-	(*DeleteAddress)(nil),       // 68: quire.event.v1.DeleteAddress
-	(*RotateSecret)(nil),        // 69: quire.event.v1.RotateSecret
-	(*FindAddresses)(nil),       // 70: quire.event.v1.FindAddresses
-	(*ListDeliveries)(nil),      // 71: quire.event.v1.ListDeliveries
-	(*ReplayDelivery)(nil),      // 72: quire.event.v1.ReplayDelivery
-	(*WebhookAnswer)(nil),       // 73: quire.event.v1.WebhookAnswer
-	(*WebhooksQuery)(nil),       // 74: quire.event.v1.WebhooksQuery
-	(*WebhooksAnswer)(nil),      // 75: quire.event.v1.WebhooksAnswer
-	(*AlertsQuery)(nil),         // 76: quire.event.v1.AlertsQuery
-	(*AlertsAnswer)(nil),        // 77: quire.event.v1.AlertsAnswer
-	(*AlertState)(nil),          // 78: quire.event.v1.AlertState
-	(*ExpiringState)(nil),       // 79: quire.event.v1.ExpiringState
-	(*CrossingState)(nil),       // 80: quire.event.v1.CrossingState
-	(*PriceBook)(nil),           // 81: quire.event.v1.PriceBook
-	(*TierPlan)(nil),            // 82: quire.event.v1.TierPlan
-	(*Term)(nil),                // 83: quire.event.v1.Term
-	(*RequestBatch)(nil),        // 84: quire.event.v1.RequestBatch
-	(*ReadLease)(nil),           // 85: quire.event.v1.ReadLease
-	(*Request)(nil),             // 86: quire.event.v1.Request
-	(*Charge)(nil),              // 87: quire.event.v1.Charge
-	(*Create)(nil),              // 88: quire.event.v1.Create
-	(*Update)(nil),              // 89: quire.event.v1.Update
-	(*Tags)(nil),                // 90: quire.event.v1.Tags
-	(*Delete)(nil),              // 91: quire.event.v1.Delete
-	(*Burn)(nil),                // 92: quire.event.v1.Burn
-	(*Expire)(nil),              // 93: quire.event.v1.Expire
-	(*Content)(nil),             // 94: quire.event.v1.Content
-	(*Document)(nil),            // 95: quire.event.v1.Document
-	(*OutcomeBatch)(nil),        // 96: quire.event.v1.OutcomeBatch
-	(*Outcome)(nil),             // 97: quire.event.v1.Outcome
-	(*DomainState)(nil),         // 98: quire.event.v1.DomainState
-	(*DomainLease)(nil),         // 99: quire.event.v1.DomainLease
-	(*DomainRedo)(nil),          // 100: quire.event.v1.DomainRedo
-	(*DomainWrite)(nil),         // 101: quire.event.v1.DomainWrite
-	(*DomainSource)(nil),        // 102: quire.event.v1.DomainSource
-	(*SourceCounts)(nil),        // 103: quire.event.v1.SourceCounts
-	(*SourceCount)(nil),         // 104: quire.event.v1.SourceCount
-	(*ReadBatch)(nil),           // 105: quire.event.v1.ReadBatch
-	(*Read)(nil),                // 106: quire.event.v1.Read
-	(*ReadAnswerBatch)(nil),     // 107: quire.event.v1.ReadAnswerBatch
-	(*ReadAnswer)(nil),          // 108: quire.event.v1.ReadAnswer
-	(*ListRequest)(nil),         // 109: quire.event.v1.ListRequest
-	(*ListAnswer)(nil),          // 110: quire.event.v1.ListAnswer
-	(*EraseRequest)(nil),        // 111: quire.event.v1.EraseRequest
-	(*EraseAnswer)(nil),         // 112: quire.event.v1.EraseAnswer
-	(*Announcement)(nil),        // 113: quire.event.v1.Announcement
-	(*Query)(nil),               // 114: quire.event.v1.Query
-	(*PlanQuery)(nil),           // 115: quire.event.v1.PlanQuery
-	(*PlanAnswer)(nil),          // 116: quire.event.v1.PlanAnswer
-	(*PaymentsQuery)(nil),       // 117: quire.event.v1.PaymentsQuery
-	(*PaymentsAnswer)(nil),      // 118: quire.event.v1.PaymentsAnswer
-	(*TopUpsQuery)(nil),         // 119: quire.event.v1.TopUpsQuery
-	(*TopUpsAnswer)(nil),        // 120: quire.event.v1.TopUpsAnswer
-	(*TopUp)(nil),               // 121: quire.event.v1.TopUp
-	(*RevenueQuery)(nil),        // 122: quire.event.v1.RevenueQuery
-	(*RevenueAnswer)(nil),       // 123: quire.event.v1.RevenueAnswer
-	(*MonthRevenue)(nil),        // 124: quire.event.v1.MonthRevenue
-	(*FailedCharge)(nil),        // 125: quire.event.v1.FailedCharge
-	(*UsageQuery)(nil),          // 126: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 127: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 128: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 129: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 130: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 131: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 132: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 133: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 134: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 135: quire.event.v1.PricesQuery
-	(*PriceList)(nil),           // 136: quire.event.v1.PriceList
-	(*QueryAnswer)(nil),         // 137: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 138: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 139: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 140: quire.event.v1.RecentRequest
-	(*RequestTiming)(nil),       // 141: quire.event.v1.RequestTiming
-	(*RequestReport)(nil),       // 142: quire.event.v1.RequestReport
-	(*HoldQuery)(nil),           // 143: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 144: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 145: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 146: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 147: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 148: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 149: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 150: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 151: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 152: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 153: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 154: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 155: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 156: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 157: quire.event.v1.StatementAnswer
-	(*StatementPeriod)(nil),     // 158: quire.event.v1.StatementPeriod
-	(*StatementLine)(nil),       // 159: quire.event.v1.StatementLine
-	(*StatementCredits)(nil),    // 160: quire.event.v1.StatementCredits
-	(*ExplainAnswer)(nil),       // 161: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 162: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 163: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 164: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 165: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 166: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 167: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 168: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 169: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 170: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 171: quire.event.v1.UserRequest
-	(*ClaimPayments)(nil),       // 172: quire.event.v1.ClaimPayments
-	(*PaymentsLease)(nil),       // 173: quire.event.v1.PaymentsLease
-	(*SetPassword)(nil),         // 174: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 175: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 176: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 177: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 178: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 179: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 180: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 181: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 182: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 183: quire.event.v1.SaveExport
-	(*Export)(nil),              // 184: quire.event.v1.Export
-	(*BegunExport)(nil),         // 185: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 186: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 187: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 188: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 189: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 190: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 191: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 192: quire.event.v1.UserAnswer
-	(*User)(nil),                // 193: quire.event.v1.User
-	(*BillingState)(nil),        // 194: quire.event.v1.BillingState
-	(*BookState)(nil),           // 195: quire.event.v1.BookState
-	(*SourceState)(nil),         // 196: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 197: quire.event.v1.AccountState
-	(*TopUpState)(nil),          // 198: quire.event.v1.TopUpState
-	(*RefundState)(nil),         // 199: quire.event.v1.RefundState
-	(*PaymentState)(nil),        // 200: quire.event.v1.PaymentState
-	(*SpendingState)(nil),       // 201: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 202: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 203: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 204: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 205: quire.event.v1.LateState
-	(*PaidState)(nil),           // 206: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 207: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 208: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 209: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 210: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 211: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 212: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 213: quire.event.v1.CommandKept
+	(*Seal)(nil),                // 16: quire.event.v1.Seal
+	(*SealedTree)(nil),          // 17: quire.event.v1.SealedTree
+	(*Loss)(nil),                // 18: quire.event.v1.Loss
+	(*Served)(nil),              // 19: quire.event.v1.Served
+	(*Admission)(nil),           // 20: quire.event.v1.Admission
+	(*Settlement)(nil),          // 21: quire.event.v1.Settlement
+	(*ContentChange)(nil),       // 22: quire.event.v1.ContentChange
+	(*VerdictBatch)(nil),        // 23: quire.event.v1.VerdictBatch
+	(*Verdict)(nil),             // 24: quire.event.v1.Verdict
+	(*SpendingCap)(nil),         // 25: quire.event.v1.SpendingCap
+	(*CommandBatch)(nil),        // 26: quire.event.v1.CommandBatch
+	(*Command)(nil),             // 27: quire.event.v1.Command
+	(*AdminAction)(nil),         // 28: quire.event.v1.AdminAction
+	(*Suspend)(nil),             // 29: quire.event.v1.Suspend
+	(*Resume)(nil),              // 30: quire.event.v1.Resume
+	(*Note)(nil),                // 31: quire.event.v1.Note
+	(*DeleteAccount)(nil),       // 32: quire.event.v1.DeleteAccount
+	(*KeepAccount)(nil),         // 33: quire.event.v1.KeepAccount
+	(*EraseAccount)(nil),        // 34: quire.event.v1.EraseAccount
+	(*SetWebhook)(nil),          // 35: quire.event.v1.SetWebhook
+	(*Percents)(nil),            // 36: quire.event.v1.Percents
+	(*DeleteWebhook)(nil),       // 37: quire.event.v1.DeleteWebhook
+	(*TestWebhook)(nil),         // 38: quire.event.v1.TestWebhook
+	(*CreateAccount)(nil),       // 39: quire.event.v1.CreateAccount
+	(*SetTier)(nil),             // 40: quire.event.v1.SetTier
+	(*SetNextTier)(nil),         // 41: quire.event.v1.SetNextTier
+	(*Grant)(nil),               // 42: quire.event.v1.Grant
+	(*Refund)(nil),              // 43: quire.event.v1.Refund
+	(*Payment)(nil),             // 44: quire.event.v1.Payment
+	(*Reverse)(nil),             // 45: quire.event.v1.Reverse
+	(*SetSubscription)(nil),     // 46: quire.event.v1.SetSubscription
+	(*SetTopUp)(nil),            // 47: quire.event.v1.SetTopUp
+	(*TopUpFailed)(nil),         // 48: quire.event.v1.TopUpFailed
+	(*RotateKey)(nil),           // 49: quire.event.v1.RotateKey
+	(*KeyRules)(nil),            // 50: quire.event.v1.KeyRules
+	(*KeyScopes)(nil),           // 51: quire.event.v1.KeyScopes
+	(*KeyQuotas)(nil),           // 52: quire.event.v1.KeyQuotas
+	(*KeyQuota)(nil),            // 53: quire.event.v1.KeyQuota
+	(*CreateKey)(nil),           // 54: quire.event.v1.CreateKey
+	(*UpdateKey)(nil),           // 55: quire.event.v1.UpdateKey
+	(*ReplaceKey)(nil),          // 56: quire.event.v1.ReplaceKey
+	(*RevokeKey)(nil),           // 57: quire.event.v1.RevokeKey
+	(*SetSpendingCap)(nil),      // 58: quire.event.v1.SetSpendingCap
+	(*CommandOutcomeBatch)(nil), // 59: quire.event.v1.CommandOutcomeBatch
+	(*CommandOutcome)(nil),      // 60: quire.event.v1.CommandOutcome
+	(*Alert)(nil),               // 61: quire.event.v1.Alert
+	(*WebhookRules)(nil),        // 62: quire.event.v1.WebhookRules
+	(*Delivery)(nil),            // 63: quire.event.v1.Delivery
+	(*DeliveryAttempt)(nil),     // 64: quire.event.v1.DeliveryAttempt
+	(*WebhookAddress)(nil),      // 65: quire.event.v1.WebhookAddress
+	(*WebhookSecret)(nil),       // 66: quire.event.v1.WebhookSecret
+	(*WebhookRequest)(nil),      // 67: quire.event.v1.WebhookRequest
+	(*CreateAddress)(nil),       // 68: quire.event.v1.CreateAddress
+	(*SetAddress)(nil),          // 69: quire.event.v1.SetAddress
+	(*DeleteAddress)(nil),       // 70: quire.event.v1.DeleteAddress
+	(*RotateSecret)(nil),        // 71: quire.event.v1.RotateSecret
+	(*FindAddresses)(nil),       // 72: quire.event.v1.FindAddresses
+	(*ListDeliveries)(nil),      // 73: quire.event.v1.ListDeliveries
+	(*ReplayDelivery)(nil),      // 74: quire.event.v1.ReplayDelivery
+	(*WebhookAnswer)(nil),       // 75: quire.event.v1.WebhookAnswer
+	(*WebhooksQuery)(nil),       // 76: quire.event.v1.WebhooksQuery
+	(*WebhooksAnswer)(nil),      // 77: quire.event.v1.WebhooksAnswer
+	(*AlertsQuery)(nil),         // 78: quire.event.v1.AlertsQuery
+	(*AlertsAnswer)(nil),        // 79: quire.event.v1.AlertsAnswer
+	(*AlertState)(nil),          // 80: quire.event.v1.AlertState
+	(*ExpiringState)(nil),       // 81: quire.event.v1.ExpiringState
+	(*CrossingState)(nil),       // 82: quire.event.v1.CrossingState
+	(*PriceBook)(nil),           // 83: quire.event.v1.PriceBook
+	(*TierPlan)(nil),            // 84: quire.event.v1.TierPlan
+	(*Term)(nil),                // 85: quire.event.v1.Term
+	(*RequestBatch)(nil),        // 86: quire.event.v1.RequestBatch
+	(*ReadLease)(nil),           // 87: quire.event.v1.ReadLease
+	(*Request)(nil),             // 88: quire.event.v1.Request
+	(*Charge)(nil),              // 89: quire.event.v1.Charge
+	(*Create)(nil),              // 90: quire.event.v1.Create
+	(*Update)(nil),              // 91: quire.event.v1.Update
+	(*Tags)(nil),                // 92: quire.event.v1.Tags
+	(*Delete)(nil),              // 93: quire.event.v1.Delete
+	(*Burn)(nil),                // 94: quire.event.v1.Burn
+	(*Expire)(nil),              // 95: quire.event.v1.Expire
+	(*Content)(nil),             // 96: quire.event.v1.Content
+	(*Document)(nil),            // 97: quire.event.v1.Document
+	(*OutcomeBatch)(nil),        // 98: quire.event.v1.OutcomeBatch
+	(*Outcome)(nil),             // 99: quire.event.v1.Outcome
+	(*DomainState)(nil),         // 100: quire.event.v1.DomainState
+	(*DomainLease)(nil),         // 101: quire.event.v1.DomainLease
+	(*DomainRedo)(nil),          // 102: quire.event.v1.DomainRedo
+	(*DomainWrite)(nil),         // 103: quire.event.v1.DomainWrite
+	(*DomainSource)(nil),        // 104: quire.event.v1.DomainSource
+	(*SourceCounts)(nil),        // 105: quire.event.v1.SourceCounts
+	(*SourceCount)(nil),         // 106: quire.event.v1.SourceCount
+	(*ReadBatch)(nil),           // 107: quire.event.v1.ReadBatch
+	(*Read)(nil),                // 108: quire.event.v1.Read
+	(*ReadAnswerBatch)(nil),     // 109: quire.event.v1.ReadAnswerBatch
+	(*ReadAnswer)(nil),          // 110: quire.event.v1.ReadAnswer
+	(*ListRequest)(nil),         // 111: quire.event.v1.ListRequest
+	(*ListAnswer)(nil),          // 112: quire.event.v1.ListAnswer
+	(*EraseRequest)(nil),        // 113: quire.event.v1.EraseRequest
+	(*EraseAnswer)(nil),         // 114: quire.event.v1.EraseAnswer
+	(*Announcement)(nil),        // 115: quire.event.v1.Announcement
+	(*Query)(nil),               // 116: quire.event.v1.Query
+	(*PlanQuery)(nil),           // 117: quire.event.v1.PlanQuery
+	(*PlanAnswer)(nil),          // 118: quire.event.v1.PlanAnswer
+	(*PaymentsQuery)(nil),       // 119: quire.event.v1.PaymentsQuery
+	(*PaymentsAnswer)(nil),      // 120: quire.event.v1.PaymentsAnswer
+	(*TopUpsQuery)(nil),         // 121: quire.event.v1.TopUpsQuery
+	(*TopUpsAnswer)(nil),        // 122: quire.event.v1.TopUpsAnswer
+	(*TopUp)(nil),               // 123: quire.event.v1.TopUp
+	(*RevenueQuery)(nil),        // 124: quire.event.v1.RevenueQuery
+	(*RevenueAnswer)(nil),       // 125: quire.event.v1.RevenueAnswer
+	(*MonthRevenue)(nil),        // 126: quire.event.v1.MonthRevenue
+	(*FailedCharge)(nil),        // 127: quire.event.v1.FailedCharge
+	(*UsageQuery)(nil),          // 128: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 129: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 130: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 131: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 132: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 133: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 134: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 135: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 136: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 137: quire.event.v1.PricesQuery
+	(*PriceList)(nil),           // 138: quire.event.v1.PriceList
+	(*QueryAnswer)(nil),         // 139: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 140: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 141: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 142: quire.event.v1.RecentRequest
+	(*RequestTiming)(nil),       // 143: quire.event.v1.RequestTiming
+	(*RequestReport)(nil),       // 144: quire.event.v1.RequestReport
+	(*HoldQuery)(nil),           // 145: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 146: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 147: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 148: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 149: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 150: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 151: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 152: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 153: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 154: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 155: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 156: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 157: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 158: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 159: quire.event.v1.StatementAnswer
+	(*StatementPeriod)(nil),     // 160: quire.event.v1.StatementPeriod
+	(*StatementLine)(nil),       // 161: quire.event.v1.StatementLine
+	(*StatementCredits)(nil),    // 162: quire.event.v1.StatementCredits
+	(*ExplainAnswer)(nil),       // 163: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 164: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 165: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 166: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 167: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 168: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 169: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 170: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 171: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 172: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 173: quire.event.v1.UserRequest
+	(*ClaimPayments)(nil),       // 174: quire.event.v1.ClaimPayments
+	(*PaymentsLease)(nil),       // 175: quire.event.v1.PaymentsLease
+	(*SetPassword)(nil),         // 176: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 177: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 178: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 179: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 180: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 181: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 182: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 183: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 184: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 185: quire.event.v1.SaveExport
+	(*Export)(nil),              // 186: quire.event.v1.Export
+	(*BegunExport)(nil),         // 187: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 188: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 189: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 190: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 191: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 192: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 193: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 194: quire.event.v1.UserAnswer
+	(*User)(nil),                // 195: quire.event.v1.User
+	(*BillingState)(nil),        // 196: quire.event.v1.BillingState
+	(*BookState)(nil),           // 197: quire.event.v1.BookState
+	(*SourceState)(nil),         // 198: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 199: quire.event.v1.AccountState
+	(*TopUpState)(nil),          // 200: quire.event.v1.TopUpState
+	(*RefundState)(nil),         // 201: quire.event.v1.RefundState
+	(*PaymentState)(nil),        // 202: quire.event.v1.PaymentState
+	(*SpendingState)(nil),       // 203: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 204: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 205: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 206: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 207: quire.event.v1.LateState
+	(*PaidState)(nil),           // 208: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 209: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 210: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 211: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 212: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 213: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 214: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 215: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
-	18,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
-	19,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
-	17,  // 2: quire.event.v1.UsageBatch.served:type_name -> quire.event.v1.Served
-	16,  // 3: quire.event.v1.UsageBatch.loss:type_name -> quire.event.v1.Loss
-	0,   // 4: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
-	20,  // 5: quire.event.v1.Settlement.content:type_name -> quire.event.v1.ContentChange
-	1,   // 6: quire.event.v1.ContentChange.action:type_name -> quire.event.v1.ContentAction
-	22,  // 7: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
-	2,   // 8: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
-	3,   // 9: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
-	23,  // 10: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
-	4,   // 11: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
-	25,  // 12: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
-	26,  // 13: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
-	37,  // 14: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
-	38,  // 15: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
-	40,  // 16: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
-	47,  // 17: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
-	27,  // 18: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
-	28,  // 19: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
-	29,  // 20: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
-	39,  // 21: quire.event.v1.Command.set_next_tier:type_name -> quire.event.v1.SetNextTier
-	41,  // 22: quire.event.v1.Command.refund:type_name -> quire.event.v1.Refund
-	42,  // 23: quire.event.v1.Command.payment:type_name -> quire.event.v1.Payment
-	43,  // 24: quire.event.v1.Command.reverse:type_name -> quire.event.v1.Reverse
-	44,  // 25: quire.event.v1.Command.set_subscription:type_name -> quire.event.v1.SetSubscription
-	45,  // 26: quire.event.v1.Command.set_top_up:type_name -> quire.event.v1.SetTopUp
-	46,  // 27: quire.event.v1.Command.top_up_failed:type_name -> quire.event.v1.TopUpFailed
-	52,  // 28: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
-	53,  // 29: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
-	54,  // 30: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
-	55,  // 31: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
-	56,  // 32: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
-	30,  // 33: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
-	31,  // 34: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
-	32,  // 35: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
-	33,  // 36: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
-	35,  // 37: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
-	36,  // 38: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
-	34,  // 39: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
-	47,  // 40: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
-	49,  // 41: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
-	50,  // 42: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
-	23,  // 43: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
-	51,  // 44: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
-	48,  // 45: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
-	48,  // 46: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
-	23,  // 47: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
-	58,  // 48: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
-	5,   // 49: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	148, // 50: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	149, // 51: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
-	60,  // 52: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
-	6,   // 53: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
-	20,  // 54: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
-	200, // 55: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
-	59,  // 56: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
-	7,   // 57: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
-	62,  // 58: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
-	64,  // 59: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
-	66,  // 60: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
-	67,  // 61: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
-	68,  // 62: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
-	69,  // 63: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
-	70,  // 64: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
-	71,  // 65: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
-	72,  // 66: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
-	8,   // 67: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
-	63,  // 68: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
-	61,  // 69: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
-	60,  // 70: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
-	59,  // 71: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
-	60,  // 72: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
-	80,  // 73: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
-	79,  // 74: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
-	6,   // 75: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
-	4,   // 76: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
-	82,  // 77: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
-	83,  // 78: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
-	86,  // 79: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
-	85,  // 80: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
-	87,  // 81: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
-	88,  // 82: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
-	89,  // 83: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
-	91,  // 84: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
-	92,  // 85: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
-	93,  // 86: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
-	95,  // 87: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
-	94,  // 88: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
-	90,  // 89: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
-	94,  // 90: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
-	97,  // 91: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
-	9,   // 92: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
-	95,  // 93: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
-	102, // 94: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
-	99,  // 95: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
-	101, // 96: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
-	104, // 97: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
-	104, // 98: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
-	104, // 99: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
-	104, // 100: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
-	104, // 101: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
-	104, // 102: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
-	106, // 103: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
-	108, // 104: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
-	9,   // 105: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
-	95,  // 106: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
-	97,  // 107: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
-	95,  // 108: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
-	95,  // 109: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	126, // 110: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	127, // 111: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	129, // 112: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	130, // 113: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	131, // 114: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	132, // 115: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	135, // 116: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	133, // 117: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	134, // 118: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	143, // 119: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
-	74,  // 120: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
-	76,  // 121: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	128, // 122: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	138, // 123: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	115, // 124: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
-	117, // 125: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
-	119, // 126: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
-	122, // 127: quire.event.v1.Query.revenue:type_name -> quire.event.v1.RevenueQuery
-	44,  // 128: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
-	198, // 129: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
-	200, // 130: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
-	121, // 131: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
-	124, // 132: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
-	125, // 133: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
-	11,  // 134: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	81,  // 135: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
-	195, // 136: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
-	195, // 137: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
-	10,  // 138: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	146, // 139: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	156, // 140: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	157, // 141: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	161, // 142: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	164, // 143: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	170, // 144: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	81,  // 145: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	136, // 146: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
-	145, // 147: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	151, // 148: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	152, // 149: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	144, // 150: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	75,  // 151: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	77,  // 152: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	167, // 153: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	139, // 154: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	116, // 155: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
-	118, // 156: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
-	120, // 157: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
-	123, // 158: quire.event.v1.QueryAnswer.revenue:type_name -> quire.event.v1.RevenueAnswer
-	2,   // 159: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	140, // 160: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	2,   // 161: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	3,   // 162: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	141, // 163: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
-	141, // 164: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
-	154, // 165: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	148, // 166: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	149, // 167: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	147, // 168: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	51,  // 169: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	149, // 170: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	154, // 171: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	23,  // 172: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	5,   // 173: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	150, // 174: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	153, // 175: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	11,  // 176: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	155, // 177: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	155, // 178: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	154, // 179: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	162, // 180: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	158, // 181: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	160, // 182: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	159, // 183: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
-	22,  // 184: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	163, // 185: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	3,   // 186: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	16,  // 187: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
-	165, // 188: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	166, // 189: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	16,  // 190: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
-	168, // 191: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	169, // 192: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	187, // 193: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	188, // 194: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	189, // 195: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	190, // 196: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	191, // 197: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	174, // 198: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	175, // 199: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	186, // 200: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	176, // 201: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	177, // 202: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	178, // 203: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	179, // 204: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	180, // 205: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	181, // 206: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	182, // 207: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	183, // 208: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	172, // 209: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
-	12,  // 210: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	184, // 211: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	13,  // 212: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	185, // 213: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	14,  // 214: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	193, // 215: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	193, // 216: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	189, // 217: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	184, // 218: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	173, // 219: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
-	12,  // 220: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	81,  // 221: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	196, // 222: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	197, // 223: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	212, // 224: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	213, // 225: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	195, // 226: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	195, // 227: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
-	16,  // 228: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
-	81,  // 229: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	207, // 230: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	210, // 231: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	211, // 232: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	211, // 233: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	206, // 234: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	78,  // 235: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	202, // 236: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	201, // 237: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	23,  // 238: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	205, // 239: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	200, // 240: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
-	44,  // 241: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
-	198, // 242: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
-	45,  // 243: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
-	203, // 244: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	204, // 245: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	51,  // 246: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	23,  // 247: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	201, // 248: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	154, // 249: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	163, // 250: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	154, // 251: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	154, // 252: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	209, // 253: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	208, // 254: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	199, // 255: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
-	154, // 256: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 257: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	163, // 258: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 259: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	211, // 260: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	211, // 261: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	205, // 262: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	58,  // 263: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	264, // [264:264] is the sub-list for method output_type
-	264, // [264:264] is the sub-list for method input_type
-	264, // [264:264] is the sub-list for extension type_name
-	264, // [264:264] is the sub-list for extension extendee
-	0,   // [0:264] is the sub-list for field type_name
+	20,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
+	21,  // 1: quire.event.v1.UsageBatch.settlements:type_name -> quire.event.v1.Settlement
+	19,  // 2: quire.event.v1.UsageBatch.served:type_name -> quire.event.v1.Served
+	18,  // 3: quire.event.v1.UsageBatch.loss:type_name -> quire.event.v1.Loss
+	16,  // 4: quire.event.v1.UsageBatch.seal:type_name -> quire.event.v1.Seal
+	17,  // 5: quire.event.v1.Seal.accounts:type_name -> quire.event.v1.SealedTree
+	17,  // 6: quire.event.v1.Seal.statements:type_name -> quire.event.v1.SealedTree
+	0,   // 7: quire.event.v1.Settlement.result:type_name -> quire.event.v1.Result
+	22,  // 8: quire.event.v1.Settlement.content:type_name -> quire.event.v1.ContentChange
+	1,   // 9: quire.event.v1.ContentChange.action:type_name -> quire.event.v1.ContentAction
+	24,  // 10: quire.event.v1.VerdictBatch.verdicts:type_name -> quire.event.v1.Verdict
+	2,   // 11: quire.event.v1.Verdict.decision:type_name -> quire.event.v1.Decision
+	3,   // 12: quire.event.v1.Verdict.charge:type_name -> quire.event.v1.ChargeSource
+	25,  // 13: quire.event.v1.Verdict.cap:type_name -> quire.event.v1.SpendingCap
+	4,   // 14: quire.event.v1.SpendingCap.period:type_name -> quire.event.v1.CapPeriod
+	27,  // 15: quire.event.v1.CommandBatch.commands:type_name -> quire.event.v1.Command
+	28,  // 16: quire.event.v1.Command.admin:type_name -> quire.event.v1.AdminAction
+	39,  // 17: quire.event.v1.Command.create:type_name -> quire.event.v1.CreateAccount
+	40,  // 18: quire.event.v1.Command.set_tier:type_name -> quire.event.v1.SetTier
+	42,  // 19: quire.event.v1.Command.grant:type_name -> quire.event.v1.Grant
+	49,  // 20: quire.event.v1.Command.rotate_key:type_name -> quire.event.v1.RotateKey
+	29,  // 21: quire.event.v1.Command.suspend:type_name -> quire.event.v1.Suspend
+	30,  // 22: quire.event.v1.Command.resume:type_name -> quire.event.v1.Resume
+	31,  // 23: quire.event.v1.Command.note:type_name -> quire.event.v1.Note
+	41,  // 24: quire.event.v1.Command.set_next_tier:type_name -> quire.event.v1.SetNextTier
+	43,  // 25: quire.event.v1.Command.refund:type_name -> quire.event.v1.Refund
+	44,  // 26: quire.event.v1.Command.payment:type_name -> quire.event.v1.Payment
+	45,  // 27: quire.event.v1.Command.reverse:type_name -> quire.event.v1.Reverse
+	46,  // 28: quire.event.v1.Command.set_subscription:type_name -> quire.event.v1.SetSubscription
+	47,  // 29: quire.event.v1.Command.set_top_up:type_name -> quire.event.v1.SetTopUp
+	48,  // 30: quire.event.v1.Command.top_up_failed:type_name -> quire.event.v1.TopUpFailed
+	54,  // 31: quire.event.v1.Command.create_key:type_name -> quire.event.v1.CreateKey
+	55,  // 32: quire.event.v1.Command.update_key:type_name -> quire.event.v1.UpdateKey
+	56,  // 33: quire.event.v1.Command.replace_key:type_name -> quire.event.v1.ReplaceKey
+	57,  // 34: quire.event.v1.Command.revoke_key:type_name -> quire.event.v1.RevokeKey
+	58,  // 35: quire.event.v1.Command.set_spending_cap:type_name -> quire.event.v1.SetSpendingCap
+	32,  // 36: quire.event.v1.Command.delete_account:type_name -> quire.event.v1.DeleteAccount
+	33,  // 37: quire.event.v1.Command.keep_account:type_name -> quire.event.v1.KeepAccount
+	34,  // 38: quire.event.v1.Command.erase_account:type_name -> quire.event.v1.EraseAccount
+	35,  // 39: quire.event.v1.Command.set_webhook:type_name -> quire.event.v1.SetWebhook
+	37,  // 40: quire.event.v1.Command.delete_webhook:type_name -> quire.event.v1.DeleteWebhook
+	38,  // 41: quire.event.v1.Command.test_webhook:type_name -> quire.event.v1.TestWebhook
+	36,  // 42: quire.event.v1.SetWebhook.thresholds:type_name -> quire.event.v1.Percents
+	49,  // 43: quire.event.v1.CreateAccount.key:type_name -> quire.event.v1.RotateKey
+	51,  // 44: quire.event.v1.KeyRules.scopes:type_name -> quire.event.v1.KeyScopes
+	52,  // 45: quire.event.v1.KeyRules.quotas:type_name -> quire.event.v1.KeyQuotas
+	25,  // 46: quire.event.v1.KeyRules.cap:type_name -> quire.event.v1.SpendingCap
+	53,  // 47: quire.event.v1.KeyQuotas.limits:type_name -> quire.event.v1.KeyQuota
+	50,  // 48: quire.event.v1.CreateKey.rules:type_name -> quire.event.v1.KeyRules
+	50,  // 49: quire.event.v1.UpdateKey.rules:type_name -> quire.event.v1.KeyRules
+	25,  // 50: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
+	60,  // 51: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
+	5,   // 52: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
+	150, // 53: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	151, // 54: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	62,  // 55: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
+	6,   // 56: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
+	22,  // 57: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
+	202, // 58: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
+	61,  // 59: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
+	7,   // 60: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
+	64,  // 61: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
+	66,  // 62: quire.event.v1.WebhookAddress.secrets:type_name -> quire.event.v1.WebhookSecret
+	68,  // 63: quire.event.v1.WebhookRequest.create:type_name -> quire.event.v1.CreateAddress
+	69,  // 64: quire.event.v1.WebhookRequest.set:type_name -> quire.event.v1.SetAddress
+	70,  // 65: quire.event.v1.WebhookRequest.delete:type_name -> quire.event.v1.DeleteAddress
+	71,  // 66: quire.event.v1.WebhookRequest.rotate:type_name -> quire.event.v1.RotateSecret
+	72,  // 67: quire.event.v1.WebhookRequest.find:type_name -> quire.event.v1.FindAddresses
+	73,  // 68: quire.event.v1.WebhookRequest.deliveries:type_name -> quire.event.v1.ListDeliveries
+	74,  // 69: quire.event.v1.WebhookRequest.replay:type_name -> quire.event.v1.ReplayDelivery
+	8,   // 70: quire.event.v1.WebhookAnswer.status:type_name -> quire.event.v1.WebhookStatus
+	65,  // 71: quire.event.v1.WebhookAnswer.addresses:type_name -> quire.event.v1.WebhookAddress
+	63,  // 72: quire.event.v1.WebhookAnswer.deliveries:type_name -> quire.event.v1.Delivery
+	62,  // 73: quire.event.v1.WebhooksAnswer.webhooks:type_name -> quire.event.v1.WebhookRules
+	61,  // 74: quire.event.v1.AlertsAnswer.alerts:type_name -> quire.event.v1.Alert
+	62,  // 75: quire.event.v1.AlertState.webhooks:type_name -> quire.event.v1.WebhookRules
+	82,  // 76: quire.event.v1.AlertState.told:type_name -> quire.event.v1.CrossingState
+	81,  // 77: quire.event.v1.AlertState.expiring:type_name -> quire.event.v1.ExpiringState
+	6,   // 78: quire.event.v1.CrossingState.type:type_name -> quire.event.v1.AlertType
+	4,   // 79: quire.event.v1.CrossingState.period:type_name -> quire.event.v1.CapPeriod
+	84,  // 80: quire.event.v1.PriceBook.tiers:type_name -> quire.event.v1.TierPlan
+	85,  // 81: quire.event.v1.TierPlan.terms:type_name -> quire.event.v1.Term
+	88,  // 82: quire.event.v1.RequestBatch.requests:type_name -> quire.event.v1.Request
+	87,  // 83: quire.event.v1.RequestBatch.lease:type_name -> quire.event.v1.ReadLease
+	89,  // 84: quire.event.v1.Request.charge:type_name -> quire.event.v1.Charge
+	90,  // 85: quire.event.v1.Request.create:type_name -> quire.event.v1.Create
+	91,  // 86: quire.event.v1.Request.update:type_name -> quire.event.v1.Update
+	93,  // 87: quire.event.v1.Request.delete:type_name -> quire.event.v1.Delete
+	94,  // 88: quire.event.v1.Request.burn:type_name -> quire.event.v1.Burn
+	95,  // 89: quire.event.v1.Request.expire:type_name -> quire.event.v1.Expire
+	97,  // 90: quire.event.v1.Create.document:type_name -> quire.event.v1.Document
+	96,  // 91: quire.event.v1.Update.content:type_name -> quire.event.v1.Content
+	92,  // 92: quire.event.v1.Update.tags:type_name -> quire.event.v1.Tags
+	96,  // 93: quire.event.v1.Document.content:type_name -> quire.event.v1.Content
+	99,  // 94: quire.event.v1.OutcomeBatch.outcomes:type_name -> quire.event.v1.Outcome
+	9,   // 95: quire.event.v1.Outcome.status:type_name -> quire.event.v1.OutcomeStatus
+	97,  // 96: quire.event.v1.Outcome.document:type_name -> quire.event.v1.Document
+	104, // 97: quire.event.v1.DomainState.sources:type_name -> quire.event.v1.DomainSource
+	101, // 98: quire.event.v1.DomainState.lease:type_name -> quire.event.v1.DomainLease
+	103, // 99: quire.event.v1.DomainRedo.writes:type_name -> quire.event.v1.DomainWrite
+	106, // 100: quire.event.v1.SourceCounts.sources:type_name -> quire.event.v1.SourceCount
+	106, // 101: quire.event.v1.SourceCounts.sites:type_name -> quire.event.v1.SourceCount
+	106, // 102: quire.event.v1.SourceCounts.keyless:type_name -> quire.event.v1.SourceCount
+	106, // 103: quire.event.v1.SourceCounts.changes:type_name -> quire.event.v1.SourceCount
+	106, // 104: quire.event.v1.SourceCounts.unmetered:type_name -> quire.event.v1.SourceCount
+	106, // 105: quire.event.v1.SourceCounts.unmetered_sites:type_name -> quire.event.v1.SourceCount
+	108, // 106: quire.event.v1.ReadBatch.reads:type_name -> quire.event.v1.Read
+	110, // 107: quire.event.v1.ReadAnswerBatch.answers:type_name -> quire.event.v1.ReadAnswer
+	9,   // 108: quire.event.v1.ReadAnswer.status:type_name -> quire.event.v1.OutcomeStatus
+	97,  // 109: quire.event.v1.ReadAnswer.document:type_name -> quire.event.v1.Document
+	99,  // 110: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
+	97,  // 111: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
+	97,  // 112: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
+	128, // 113: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	129, // 114: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	131, // 115: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	132, // 116: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	133, // 117: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	134, // 118: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	137, // 119: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	135, // 120: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	136, // 121: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	145, // 122: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	76,  // 123: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
+	78,  // 124: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
+	130, // 125: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	140, // 126: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	117, // 127: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
+	119, // 128: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
+	121, // 129: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
+	124, // 130: quire.event.v1.Query.revenue:type_name -> quire.event.v1.RevenueQuery
+	46,  // 131: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
+	200, // 132: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
+	202, // 133: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
+	123, // 134: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
+	126, // 135: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
+	127, // 136: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
+	11,  // 137: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	83,  // 138: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
+	197, // 139: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
+	197, // 140: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
+	10,  // 141: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	148, // 142: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	158, // 143: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	159, // 144: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	163, // 145: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	166, // 146: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	172, // 147: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	83,  // 148: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	138, // 149: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
+	147, // 150: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	153, // 151: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	154, // 152: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	146, // 153: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	77,  // 154: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	79,  // 155: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	169, // 156: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	141, // 157: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	118, // 158: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
+	120, // 159: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
+	122, // 160: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
+	125, // 161: quire.event.v1.QueryAnswer.revenue:type_name -> quire.event.v1.RevenueAnswer
+	2,   // 162: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	142, // 163: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	2,   // 164: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	3,   // 165: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	143, // 166: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
+	143, // 167: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
+	156, // 168: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	150, // 169: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	151, // 170: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	149, // 171: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	53,  // 172: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	151, // 173: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	156, // 174: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	25,  // 175: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	5,   // 176: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	152, // 177: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	155, // 178: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	11,  // 179: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	157, // 180: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	157, // 181: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	156, // 182: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	164, // 183: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	160, // 184: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	162, // 185: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	161, // 186: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	24,  // 187: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	165, // 188: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	3,   // 189: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	18,  // 190: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
+	167, // 191: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	168, // 192: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	18,  // 193: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	170, // 194: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	171, // 195: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	189, // 196: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	190, // 197: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	191, // 198: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	192, // 199: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	193, // 200: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	176, // 201: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	177, // 202: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	188, // 203: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	178, // 204: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	179, // 205: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	180, // 206: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	181, // 207: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	182, // 208: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	183, // 209: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	184, // 210: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	185, // 211: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	174, // 212: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
+	12,  // 213: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	186, // 214: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 215: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	187, // 216: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 217: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	195, // 218: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	195, // 219: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	191, // 220: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	186, // 221: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	175, // 222: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
+	12,  // 223: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	83,  // 224: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	198, // 225: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	199, // 226: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	214, // 227: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	215, // 228: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	197, // 229: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	197, // 230: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
+	18,  // 231: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	83,  // 232: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	209, // 233: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	212, // 234: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	213, // 235: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	213, // 236: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	208, // 237: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	80,  // 238: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	204, // 239: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	203, // 240: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	25,  // 241: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	207, // 242: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	202, // 243: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
+	46,  // 244: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
+	200, // 245: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
+	47,  // 246: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
+	205, // 247: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	206, // 248: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	53,  // 249: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	25,  // 250: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	203, // 251: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	156, // 252: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	165, // 253: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	156, // 254: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	156, // 255: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	211, // 256: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	210, // 257: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	201, // 258: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
+	156, // 259: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 260: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	165, // 261: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 262: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	213, // 263: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	213, // 264: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	207, // 265: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	60,  // 266: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	267, // [267:267] is the sub-list for method output_type
+	267, // [267:267] is the sub-list for method input_type
+	267, // [267:267] is the sub-list for extension type_name
+	267, // [267:267] is the sub-list for extension extendee
+	0,   // [0:267] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -21046,7 +21206,7 @@ func file_event_proto_init() {
 	if File_event_proto != nil {
 		return
 	}
-	file_event_proto_msgTypes[10].OneofWrappers = []any{
+	file_event_proto_msgTypes[12].OneofWrappers = []any{
 		(*Command_Create)(nil),
 		(*Command_SetTier)(nil),
 		(*Command_Grant)(nil),
@@ -21073,9 +21233,9 @@ func file_event_proto_init() {
 		(*Command_DeleteWebhook)(nil),
 		(*Command_TestWebhook)(nil),
 	}
-	file_event_proto_msgTypes[18].OneofWrappers = []any{}
-	file_event_proto_msgTypes[33].OneofWrappers = []any{}
-	file_event_proto_msgTypes[50].OneofWrappers = []any{
+	file_event_proto_msgTypes[20].OneofWrappers = []any{}
+	file_event_proto_msgTypes[35].OneofWrappers = []any{}
+	file_event_proto_msgTypes[52].OneofWrappers = []any{
 		(*WebhookRequest_Create)(nil),
 		(*WebhookRequest_Set)(nil),
 		(*WebhookRequest_Delete)(nil),
@@ -21084,16 +21244,16 @@ func file_event_proto_init() {
 		(*WebhookRequest_Deliveries)(nil),
 		(*WebhookRequest_Replay)(nil),
 	}
-	file_event_proto_msgTypes[71].OneofWrappers = []any{
+	file_event_proto_msgTypes[73].OneofWrappers = []any{
 		(*Request_Create)(nil),
 		(*Request_Update)(nil),
 		(*Request_Delete)(nil),
 		(*Request_Burn)(nil),
 		(*Request_Expire)(nil),
 	}
-	file_event_proto_msgTypes[74].OneofWrappers = []any{}
-	file_event_proto_msgTypes[94].OneofWrappers = []any{}
-	file_event_proto_msgTypes[99].OneofWrappers = []any{
+	file_event_proto_msgTypes[76].OneofWrappers = []any{}
+	file_event_proto_msgTypes[96].OneofWrappers = []any{}
+	file_event_proto_msgTypes[101].OneofWrappers = []any{
 		(*Query_Usage)(nil),
 		(*Query_Ledger)(nil),
 		(*Query_Statement)(nil),
@@ -21113,7 +21273,7 @@ func file_event_proto_init() {
 		(*Query_TopUps)(nil),
 		(*Query_Revenue)(nil),
 	}
-	file_event_proto_msgTypes[122].OneofWrappers = []any{
+	file_event_proto_msgTypes[124].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -21135,8 +21295,8 @@ func file_event_proto_init() {
 		(*QueryAnswer_TopUps)(nil),
 		(*QueryAnswer_Revenue)(nil),
 	}
-	file_event_proto_msgTypes[123].OneofWrappers = []any{}
-	file_event_proto_msgTypes[156].OneofWrappers = []any{
+	file_event_proto_msgTypes[125].OneofWrappers = []any{}
+	file_event_proto_msgTypes[158].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -21161,7 +21321,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   199,
+			NumMessages:   201,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
