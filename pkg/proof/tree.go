@@ -45,13 +45,31 @@ func (s Sums) appendTo(data []byte) []byte {
 	return data
 }
 
+func readSums(data []byte) (s Sums) {
+	for i := range s {
+		s[i] = binary.BigEndian.Uint64(data[8*i:])
+	}
+	return s
+}
+
 // Root commits to a tree, or to a part of it.
 type Root struct {
 	Hash [sha256.Size]byte // zero without leaves
 	Sums Sums
 }
 
-func (r *Root) appendTo(data []byte) []byte { return r.Sums.appendTo(append(data, r.Hash[:]...)) }
+// RootBytes is the size of an encoded root: its hash, and its sums in 8 bytes each.
+const RootBytes = sha256.Size + 8*len(Sums{})
+
+// AppendTo appends the encoded root.
+func (r *Root) AppendTo(data []byte) []byte { return r.Sums.appendTo(append(data, r.Hash[:]...)) }
+
+// ReadRoot decodes a root from the first RootBytes of data.
+func ReadRoot(data []byte) (r Root) {
+	copy(r.Hash[:], data)
+	r.Sums = readSums(data[sha256.Size:])
+	return r
+}
 
 // Leaf is what a tree has of one account.
 type Leaf struct {
@@ -60,24 +78,33 @@ type Leaf struct {
 	Content [sha256.Size]byte
 }
 
-// leafBytes is the size of an encoded leaf.
-const leafBytes = 2*sha256.Size + 8*len(Sums{})
+// LeafBytes is the size of an encoded leaf: its key, its sums in 8 bytes each, and its content.
+const LeafBytes = 2*sha256.Size + 8*len(Sums{})
 
-func (l *Leaf) appendTo(data []byte) []byte {
+// AppendTo appends the encoded leaf.
+func (l *Leaf) AppendTo(data []byte) []byte {
 	return append(l.Sums.appendTo(append(data, l.Key[:]...)), l.Content[:]...)
 }
 
+// ReadLeaf decodes a leaf from the first LeafBytes of data.
+func ReadLeaf(data []byte) (l Leaf) {
+	copy(l.Key[:], data)
+	l.Sums = readSums(data[sha256.Size:])
+	copy(l.Content[:], data[LeafBytes-sha256.Size:])
+	return l
+}
+
 func (l *Leaf) root() Root {
-	var data [1 + leafBytes]byte
-	return Root{Hash: sha256.Sum256(l.appendTo(data[:1])), Sums: l.Sums}
+	var data [1 + LeafBytes]byte
+	return Root{Hash: sha256.Sum256(l.AppendTo(data[:1])), Sums: l.Sums}
 }
 
 // join is the root over two parts, of which the keys differ first at a bit.
 func join(bit int, left, right *Root) Root {
-	var data [3 + 2*(sha256.Size+8*len(Sums{}))]byte
+	var data [3 + 2*RootBytes]byte
 	data[0] = 1
 	binary.BigEndian.PutUint16(data[1:], uint16(bit)) //nolint:gosec // below keyBits
-	return Root{Hash: sha256.Sum256(right.appendTo(left.appendTo(data[:3]))), Sums: left.Sums.plus(right.Sums)}
+	return Root{Hash: sha256.Sum256(right.AppendTo(left.AppendTo(data[:3]))), Sums: left.Sums.plus(right.Sums)}
 }
 
 // Step is a node on the way from a leaf to the root: its bit, and its other side.
@@ -130,6 +157,22 @@ func (t Tree) With(leaves []Leaf) Tree {
 		nodes[i] = &node{root: l.root(), bit: keyBits, leaf: &l} // each by itself: a slice would live as long as one of them
 	}
 	return Tree{t.top.with(nodes)}
+}
+
+// Part is all leaves of a tree whose keys begin like Prefix, up to a number of bits.
+type Part struct {
+	Prefix Key
+	Root   Root
+}
+
+// Over returns a tree that has the root of the tree of these parts, and a leaf for each of them with its prefix as the key. They are in the
+// order of their prefixes.
+func Over(parts []Part) Tree {
+	nodes := make([]*node, len(parts))
+	for i, p := range parts {
+		nodes[i] = &node{root: p.Root, bit: keyBits, leaf: &Leaf{Key: p.Prefix}}
+	}
+	return Tree{(*node)(nil).with(nodes)}
 }
 
 // with adds leaves in the order of their keys.

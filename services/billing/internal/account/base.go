@@ -29,6 +29,7 @@ type base struct {
 
 	quarantines int        // accounts in quarantine
 	watched     []*account // touched by this message, with a rule for top-ups
+	listed      []*account // for TakeReceipts
 }
 
 // ErrState means that the state contradicts itself in a place that belongs to no principal. No journal causes that, only bad

@@ -221,7 +221,7 @@ func (f *Fold) resetEffects() {
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Recreated = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Recreated[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused, e.Quarantined = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0], e.Quarantined[:0]
 	e.Requests, e.Entries = e.Requests[:0], e.Entries[:0]
-	e.Rules, e.Head = f.rules, Head{}
+	e.Rules, e.Head, e.Seal = f.rules, Head{}, nil
 	f.credits.ordinal = 0
 	f.watched = f.watched[:0]
 	clear(f.alerts.alerted)
@@ -234,6 +234,7 @@ func (f *Fold) applyUsage(m Message) error {
 	}
 	f.advance(f.timeOf(m, stampOf(b), f.offset))
 	if b.Number == 0 { // a tick
+		f.effects.Seal = b.Seal
 		f.refuse(b.Source, RefusedSource, len(b.Settlements))
 		return nil
 	}

@@ -90,6 +90,7 @@ type Effects struct {
 	Refused     []Refused
 	Quarantined []Quarantined
 	Entries     []AccountEntry // in order
+	Seal        *event.Seal    // of the message; nil: none
 	Rules       uint32         // that decided the message
 	Head        Head           // of the chain, with the message
 }

@@ -56,6 +56,7 @@ type account struct {
 	settled   int64     // the ledger's balance: available, plus what open holds have taken, minus what is owed
 	entries   uint64    // in the ledger
 	receipt   receipt
+	listed    bool // for TakeReceipts
 
 	purchases     purchases
 	subscriptions []*event.SetSubscription // by creation: all active ones, and the newest ended ones; immutable

@@ -129,6 +129,31 @@ func (b *base) add(a *account, e *entry) {
 	data := &b.effects.Entries[len(b.effects.Entries)-1].Data
 	e.encode(data)
 	a.receipt.append(data)
+	if !a.listed {
+		a.listed, b.listed = true, append(b.listed, a)
+	}
+}
+
+// Receipt is the end of an account's chain.
+type Receipt struct {
+	Account event.AccountID
+	Number  uint64
+	Hash    Hash
+}
+
+// ChangedReceipts is the number of accounts that TakeReceipts returns.
+func (f *Fold) ChangedReceipts() int { return len(f.listed) }
+
+// TakeReceipts returns the receipts that have changed since it was called last, or since the fold was created or restored, in no order. It is
+// no part of the state.
+func (f *Fold) TakeReceipts() []Receipt {
+	list := make([]Receipt, len(f.listed))
+	for i, a := range f.listed {
+		list[i] = Receipt{Account: event.AccountID(a.id), Number: a.receipt.number, Hash: a.receipt.hash}
+		a.listed = false
+	}
+	f.listed = nil
+	return list
 }
 
 // linkHold adds an entry about the request of a hold.

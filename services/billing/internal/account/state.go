@@ -234,6 +234,9 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	if a.receipt, err = restoreReceipt(s); err != nil {
 		return err
 	}
+	if a.listed = a.receipt.number > 0; a.listed {
+		f.listed = append(f.listed, a)
+	}
 	a.month, a.tierThen = s.Months[0].Month, a.tier
 	if err := a.current.restore(s.Months[0]); err != nil {
 		return err

@@ -51,6 +51,27 @@ func Message(m event.Message) (json.RawMessage, error) {
 	return compact.Bytes(), nil
 }
 
+// Text is Message with the members of each object in the order of their names: the same bytes from any program.
+func Text(m event.Message) ([]byte, error) {
+	data, err := Message(m)
+	if err != nil {
+		return nil, err
+	}
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, fmt.Errorf("read %T as JSON: %w", m, err)
+	}
+	var text bytes.Buffer
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return nil, fmt.Errorf("write %T as JSON: %w", m, err)
+	}
+	return bytes.TrimSuffix(text.Bytes(), []byte("\n")), nil
+}
+
 // List is Message of each.
 func List[M event.Message](list []M) ([]json.RawMessage, error) {
 	var out []json.RawMessage
