@@ -284,8 +284,8 @@ func (s *Settings) table() []setting {
 			meaning: "Secret from which the key of [the log](proof.md) is derived. No other service may have it. With another secret the log can't go on. quire generates one at its first start and keeps it in the data folder.",
 		},
 		{
-			name: "QUIRE_CHECKPOINT_INTERVAL", value: config.Duration(&s.CheckpointInterval, "1s", "1d"), readers: Archive | Quire, fallback: "1m",
-			meaning: "Time between two checkpoints of [the log](proof.md).",
+			name: "QUIRE_CHECKPOINT_INTERVAL", value: config.Duration(&s.CheckpointInterval, "1s", "1d"), readers: Archive | Billing | Quire, fallback: "1m",
+			meaning: "Time between two checkpoints of [the log](proof.md), and between two [seals](journal.md#seals) in a billing journal.",
 		},
 		{
 			name: "QUIRE_WITNESSES", value: config.Checked(&s.Witnesses, "entries like `name+hash+base64@https://witness.example` of different keys", func(text string) error {

@@ -79,6 +79,7 @@ type Config struct {
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
+	SealInterval     time.Duration // between two seals, while receipts change; 1 min
 	// HistoryMessages is the distance in messages between snapshots kept permanently. An explanation folds from one of them;
 	// 100,000.
 	HistoryMessages int
@@ -98,7 +99,7 @@ func Configure(s host.Settings) Config {
 	return Config{
 		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, ClockOffset: s.ClockOffset,
 		Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit, RequestRetention: s.RequestRetention,
-		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, StopTimeout: s.StopGrace,
+		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, SealInterval: s.CheckpointInterval, StopTimeout: s.StopGrace,
 		Secrets: secrets, WebhookAllowPrivate: s.WebhookAllowPrivate,
 		Mail: mail.Config{URL: s.SMTPURL, From: s.MailFrom, Public: s.PublicURL},
 	}
@@ -134,6 +135,7 @@ func (c Config) Validate() error {
 		{"snapshot messages", int64(c.SnapshotMessages)},
 		{"history messages", int64(c.HistoryMessages)},
 		{"snapshot interval", int64(c.SnapshotInterval)},
+		{"seal interval", int64(c.SealInterval)},
 		{"stop timeout", int64(c.StopTimeout)},
 	} {
 		if v.value < 0 {
@@ -168,6 +170,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SnapshotInterval == 0 {
 		c.SnapshotInterval = 10 * time.Minute
+	}
+	if c.SealInterval == 0 {
+		c.SealInterval = time.Minute
 	}
 	if c.StopTimeout == 0 {
 		c.StopTimeout = 20 * time.Second
@@ -338,7 +343,7 @@ func (s *Service) now() time.Time { return s.deps.Clock().Add(s.cfg.ClockOffset)
 func (s *Service) fold(ctx context.Context, number int) error {
 	err := partition.New(partition.Config{
 		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
-		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval,
+		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval, SealInterval: s.cfg.SealInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{

@@ -447,18 +447,20 @@ func (s *stack) auditOf(partition int, q *event.AuditQuery) *event.AuditAnswer {
 // replay folds the journal of partition 0 from its first message.
 func (s *stack) replay(fold *account.Fold) {
 	s.t.Helper()
-	j := journal.Open(s.nc, event.Billing.Stream(0))
-	last, err := j.LastSequence(s.t.Context())
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.fold(fold, func(uint64, account.Effects) {})
+}
+
+// fold folds the journal up to its present end, and calls visit after each message.
+func (s *stack) fold(fold *account.Fold, visit func(sequence uint64, effects account.Effects)) {
+	s.t.Helper()
 	kinds := map[string]account.Kind{
 		event.UsageSubject(0): account.Usage, event.AccountSubject(0): account.Commands, event.PricesSubject(0): account.Prices,
 	}
-	err = j.Replay(s.t.Context(), 0, last, func(m journal.Message) error {
-		_, err := fold.Apply(account.Message{
+	err := journal.Open(s.nc, event.Billing.Stream(0)).Replay(s.t.Context(), 0, s.lastSequence(), func(m journal.Message) error {
+		effects, err := fold.Apply(account.Message{
 			Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: kinds[m.Subject], Data: m.Data,
 		})
+		visit(m.Sequence, effects)
 		return err
 	}, nil)
 	if err != nil {
@@ -470,7 +472,7 @@ func (s *stack) snapshots() []blob.Info {
 	s.t.Helper()
 	var list []blob.Info
 	err := s.blobs.Sweep(s.t.Context(), "billing/", time.Now().Add(time.Hour), func(i blob.Info) error {
-		if !strings.HasPrefix(i.Key, "billing/audited/") {
+		if !strings.HasPrefix(i.Key, "billing/audited/") && !strings.HasPrefix(i.Key, "billing/seals/") {
 			list = append(list, i)
 		}
 		return nil

@@ -36,7 +36,7 @@ const (
 
 // otherTables are the names above, in the order of an answer.
 func otherTables() []string {
-	return []string{tableReadModel, tableState, tableAccounts, tableNetworks, tableRequests, tableSnapshots}
+	return []string{tableReadModel, tableState, tableAccounts, tableNetworks, tableRequests, tableSnapshots, tableSeals}
 }
 
 // auditOptions choose what an audit compares.
@@ -134,6 +134,7 @@ type auditing struct {
 	skipped  map[string]bool
 	accounts int
 	requests int
+	seals    int
 	tables   []*event.AuditTable
 	first    []*event.AuditDifference
 }
@@ -298,7 +299,7 @@ func (a *auditing) fold(
 		if from > 0 {
 			oldest = max(oldest, fold.NextMillis())
 		}
-		requests := newReplayedRequests(oldest)
+		requests, seals := newReplayedRequests(oldest), auditedSeals{after: from}
 		if live.requests {
 			fold.Record()
 		}
@@ -314,6 +315,13 @@ func (a *auditing) fold(
 				return err
 			}
 			requests.apply(m.Sequence, effects.Requests)
+			if exact && a.options.account == 0 {
+				differ, err := seals.apply(ctx, fold, effects.Seal, a.cfg.Partitions)
+				if err != nil {
+					return err
+				}
+				a.part = append(a.part, differ...)
+			}
 			a.noteChain(m, fold.Head(), live.at)
 			a.task.read.Store(before + m.Sequence - from)
 			for _, s := range stored[m.Sequence] {
@@ -333,6 +341,7 @@ func (a *auditing) fold(
 			return err
 		}
 		rows.Keep()
+		a.seals = seals.count
 		a.kept, a.part = append(a.kept, a.part...), nil
 		return a.keepSum()
 	}
@@ -449,7 +458,7 @@ func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sum
 // conclude adds what was found to the answer.
 func (a *auditing) conclude(ctx context.Context, answer *event.AuditAnswer, compared int) error {
 	counts := map[string]*event.AuditTable{}
-	rows := map[string]int{tableAccounts: a.accounts, tableRequests: a.requests, tableSnapshots: compared - len(a.skipped)}
+	rows := map[string]int{tableAccounts: a.accounts, tableRequests: a.requests, tableSnapshots: compared - len(a.skipped), tableSeals: a.seals}
 	for _, name := range otherTables() {
 		counts[name] = &event.AuditTable{Table: name, Rows: uint64(max(rows[name], 0))}
 	}

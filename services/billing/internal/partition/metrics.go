@@ -16,7 +16,7 @@ import (
 
 // Metrics are shared by the partitions of a process.
 type Metrics struct {
-	messages, skipped, unsent, snapshots, reportsDropped prometheus.Counter
+	messages, skipped, unsent, snapshots, reportsDropped, wrongSeals prometheus.Counter
 
 	held                      prometheus.Histogram
 	admissions                [account.Decisions]prometheus.Counter
@@ -38,6 +38,7 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
 		reportsDropped: m.Counter(desc("request_reports_dropped_total",
 			"Request reports dropped because the read model's queue was full. The request log lacks their HTTP details.")),
+		wrongSeals: m.Counter(desc("seals_wrong_total", "Seals in the journal without the root of the accounts.")),
 		held: m.Histogram(desc("snapshot_hold_seconds", "Time the fold was paused for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),

@@ -41,6 +41,7 @@ type Config struct {
 	SnapshotMessages int           // between two snapshots
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded
 	HistoryMessages  int           // between two snapshots kept permanently
+	SealInterval     time.Duration // between two seals, while receipts change
 	ProjectionBound  int           // documents waiting for the read model
 	AuditPrincipals  int           // held in memory by an audit
 	RequestRetention time.Duration // how long recent requests of accounts are kept
@@ -103,6 +104,7 @@ type Partition struct {
 	explanations *explanations
 	waiting      chan struct{} // bounds the queries that wait for a slow result
 	looks        looks
+	sealing      sealing
 
 	// Owned by the goroutine of keepSnapshots, then by stop.
 	lastSnapshot uint64 // sequence
@@ -217,6 +219,7 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	begun := p.foldBegins(m)
 	p.mu.Lock()
 	effects, err := p.fold.Apply(message)
+	p.sealing.take(m, effects.Seal, p.fold, p.deps.Clock())
 	p.mu.Unlock()
 	if changed := p.checkHead(effects.Head); changed != nil {
 		return changed
@@ -338,6 +341,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { return p.tick(work) })
 	group.Go(func() error { p.watch(work); return nil })
 	group.Go(func() error { return p.keepSnapshots(work) })
+	group.Go(func() error { return p.keepSeals(work) })
 	group.Go(func() error { return p.keepBook(work) })
 	group.Go(func() error { return p.keepBooks(work) })
 	group.Go(func() error { p.compareWatermarks(work); return nil })
@@ -414,6 +418,8 @@ func (p *Partition) watch(ctx context.Context) {
 func (p *Partition) stall(cause error) { p.deps.Stall(p.cfg.Partition, cause) }
 
 // emptyBatch is a message that only moves the fold's time.
-func (p *Partition) emptyBatch() ([]byte, error) {
-	return event.Encode(&event.UsageBatch{Source: "tick", StampMs: p.now().UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds()})
+func (p *Partition) emptyBatch() ([]byte, error) { return event.Encode(p.tickBatch()) }
+
+func (p *Partition) tickBatch() *event.UsageBatch {
+	return &event.UsageBatch{Source: "tick", StampMs: p.now().UnixMilli(), OffsetMs: p.deps.Offset.Milliseconds()}
 }

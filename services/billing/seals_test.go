@@ -1,0 +1,182 @@
+package billing_test
+
+import (
+	"encoding/hex"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/plan"
+	"quire.dev/pkg/proof"
+	"quire.dev/services/billing"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/seal"
+)
+
+// sealing is a configuration that seals soon.
+func sealing() billing.Config { return billing.Config{SealInterval: 50 * time.Millisecond} }
+
+// receiptRoot builds the accounts tree of a fold anew, from what it shows of each account.
+func receiptRoot(t *testing.T, f *account.Fold) proof.Root {
+	t.Helper()
+	var leaves []proof.Leaf
+	for _, a := range f.List() {
+		number, hash, found := strings.Cut(f.UsageAt(event.AccountID(a.ID), 0).Receipt, ".")
+		if !found {
+			continue
+		}
+		n, err1 := strconv.ParseUint(number, 10, 64)
+		content, err2 := hex.DecodeString(hash)
+		if err1 != nil || err2 != nil {
+			t.Fatal(err1, err2)
+		}
+		leaves = append(leaves, proof.Leaf{Key: proof.KeyOf(a.ID), Sums: proof.Sums{n}, Content: [32]byte(content)})
+	}
+	return proof.Tree{}.With(leaves).Root()
+}
+
+// seals replays the journal and checks every seal. It returns how many have roots of accounts and of statements, and whether the newest
+// commits to all receipts.
+func (s *stack) seals(t *testing.T) (accounts, statements int, all bool) {
+	t.Helper()
+	f := account.New()
+	points := map[uint64]proof.Root{}
+	s.fold(f, func(sequence uint64, effects account.Effects) {
+		of := effects.Seal
+		if of == nil {
+			return
+		}
+		points[sequence], all = receiptRoot(t, f), false
+		if root, ok := seal.Root(of.Accounts); ok {
+			if accounts++; root != points[of.Sequence] || root == (proof.Root{}) {
+				t.Fatalf("message %d commits to %x, want %x", sequence, root, points[of.Sequence])
+			}
+			all = root == points[sequence]
+		} else if of.Sequence != 0 {
+			t.Fatalf("message %d has no root: %v", sequence, of)
+		}
+		for _, tree := range of.Statements {
+			want, held, err := seal.Statements(t.Context(), f, seal.Period(tree.Month), func(read func()) { read() })
+			if root, ok := seal.Root(tree); err != nil || !held || !ok || root != want.Root() {
+				t.Fatalf("message %d: statements of %d: %x, want %x, %v", sequence, tree.Month, root, want.Root(), err)
+			}
+			statements++
+		}
+	})
+	return accounts, statements, all && receiptRoot(t, f) == points[s.lastSealed()]
+}
+
+// lastSealed is the newest message with a seal.
+func (s *stack) lastSealed() (last uint64) {
+	s.t.Helper()
+	s.fold(account.New(), func(sequence uint64, effects account.Effects) {
+		if effects.Seal != nil {
+			last = sequence
+		}
+	})
+	return last
+}
+
+// monthTrees is how many trees and notes of sealed months there are.
+func (s *stack) monthTrees() (count int) {
+	s.t.Helper()
+	err := s.blobs.Sweep(s.t.Context(), "billing/seals/", time.Now().Add(time.Hour), func(blob.Info) error { count++; return nil })
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return count
+}
+
+// TestSealsCommitToReceiptsAndStatements while accounts are used, through restarts and the end of a month. Without traffic they end.
+func TestSealsCommitToReceiptsAndStatements(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	s := newStack(t)
+	r := s.start(sealing(), 0)
+	for id := range uint64(20) {
+		s.account(1000+id, plan.Pro)
+	}
+	use := func() {
+		for range 10 {
+			s.serve(1000+random.Uint64N(20), plan.LiteGet, 1+random.IntN(5))
+		}
+	}
+	sealed := func() {
+		t.Helper()
+		eventually.True(t, "all receipts are sealed", func() bool { _, _, all := s.seals(t); return all })
+	}
+	use()
+	sealed()
+	use()
+	sealed()
+	s.kill(r)
+	r = s.start(sealing(), 0)
+	use()
+	sealed()
+	r.stop()
+	r = s.start(sealing(), later)
+	use()
+	sealed()
+	eventually.True(t, "the month is sealed", func() bool { _, statements, _ := s.seals(t); return statements > 0 })
+	eventually.True(t, "and noted", func() bool { return s.monthTrees() >= 3 })
+	r.stop()
+	_, before, _ := s.seals(t)
+	s.start(sealing(), later)
+	use()
+	sealed()
+	if _, again, _ := s.seals(t); again != before {
+		t.Errorf("%d seals with statements, then %d: a sealed month was sealed again", before, again)
+	}
+	if a := s.audit(); !a.Match || rowsOf(a, "seals") == 0 {
+		t.Errorf("the audit: %v", a)
+	}
+}
+
+// TestAnAuditNamesAWrongSeal, and the running service does.
+func TestAnAuditNamesAWrongSeal(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	r := s.start(sealing(), 0)
+	s.account(alice, plan.Pro)
+	s.serve(alice, plan.LiteGet, 3)
+	eventually.True(t, "all receipts are sealed", func() bool { _, _, all := s.seals(t); return all })
+	forge := func(of *event.Seal) string {
+		t.Helper()
+		before := s.lastSequence()
+		s.publish(event.UsageSubject(0), &event.UsageBatch{Source: "tick", StampMs: time.Now().UnixMilli(), Seal: of})
+		eventually.True(t, "it is in the journal", func() bool { return s.lastSequence() > before })
+		return strconv.FormatUint(before+1, 10)
+	}
+	point := s.lastSealed()
+	for _, c := range []struct {
+		of    *event.Seal
+		field string
+	}{
+		{&event.Seal{Partitions: 1, Sequence: point, Accounts: seal.Of(proof.Root{Hash: [32]byte{1}}, "")}, "accounts"},
+		{&event.Seal{Partitions: 1, Sequence: point}, "accounts"},
+		{&event.Seal{Partitions: 1, Sequence: point, Accounts: &event.SealedTree{Hash: []byte{1, 2}}}, "accounts"},
+		{&event.Seal{Partitions: 1, Accounts: seal.Of(proof.Root{}, "")}, "accounts"},
+		{&event.Seal{Partitions: 1, Sequence: 1 << 40}, "sequence"},
+		{&event.Seal{Partitions: 2}, "partitions"},
+		{&event.Seal{Partitions: 1, Statements: []*event.SealedTree{seal.Of(proof.Root{}, "2020-01")}}, "2020-01"},
+		{&event.Seal{Partitions: 1, Statements: []*event.SealedTree{{Month: 7}}}, "0000-07"},
+	} {
+		row := forge(c.of)
+		a := s.audit()
+		named := false
+		for _, d := range a.Differences {
+			named = named || d.Table == "seals" && d.Row == row && d.Field == c.field
+		}
+		if a.Match || !named {
+			t.Errorf("%v: %v", c.of, a.Differences)
+		}
+	}
+	eventually.True(t, "the service counts wrong roots", func() bool { return strings.Contains(r.exposed(), "quire_billing_seals_wrong_total 3") })
+}
