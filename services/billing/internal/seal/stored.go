@@ -56,7 +56,9 @@ func inBucket(leaves []*proof.Leaf, at, bits int) []*proof.Leaf {
 	return leaves[from:to]
 }
 
-func bucketOf(key proof.Key, bits int) int { return int(binary.BigEndian.Uint32(key[:])) >> (32 - bits) }
+func bucketOf(key proof.Key, bits int) int {
+	return int(binary.BigEndian.Uint32(key[:])) >> (32 - bits)
+}
 
 func treeOf(leaves []*proof.Leaf) proof.Tree {
 	list := make([]proof.Leaf, len(leaves))

@@ -99,12 +99,13 @@ func (b *blobs) copy(ctx context.Context, name string) error {
 	return nil
 }
 
-// copyAll copies the blobs whose names begin with prefix, except those of billing and exports unless asked for.
+// copyAll copies the blobs whose names begin with prefix, except billing's snapshots and exports unless asked for.
 func (b *blobs) copyAll(ctx context.Context, prefix string) error {
 	group, working := errgroup.WithContext(ctx)
 	group.SetLimit(copies)
 	err := sweepAll(working, b.from, prefix, func(info blob.Info) error {
-		if prefix == "" && (strings.HasPrefix(info.Key, "billing/") || strings.HasPrefix(info.Key, "exports/")) {
+		snapshot := strings.HasPrefix(info.Key, "billing/") && !strings.HasPrefix(info.Key, "billing/seals/")
+		if prefix == "" && (snapshot || strings.HasPrefix(info.Key, "exports/")) {
 			return nil
 		}
 		group.Go(func() error {
