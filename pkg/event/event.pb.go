@@ -8940,6 +8940,7 @@ type Query struct {
 	//	*Query_Payments
 	//	*Query_TopUps
 	//	*Query_Revenue
+	//	*Query_Proof
 	Query         isQuery_Query `protobuf_oneof:"query"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -9165,6 +9166,15 @@ func (x *Query) GetRevenue() *RevenueQuery {
 	return nil
 }
 
+func (x *Query) GetProof() *ProofQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Proof); ok {
+			return x.Proof
+		}
+	}
+	return nil
+}
+
 type isQuery_Query interface {
 	isQuery_Query()
 }
@@ -9241,6 +9251,10 @@ type Query_Revenue struct {
 	Revenue *RevenueQuery `protobuf:"bytes,93,opt,name=revenue,proto3,oneof"`
 }
 
+type Query_Proof struct {
+	Proof *ProofQuery `protobuf:"bytes,101,opt,name=proof,proto3,oneof"`
+}
+
 func (*Query_Usage) isQuery_Query() {}
 
 func (*Query_Ledger) isQuery_Query() {}
@@ -9277,6 +9291,336 @@ func (*Query_TopUps) isQuery_Query() {}
 
 func (*Query_Revenue) isQuery_Query() {}
 
+func (*Query_Proof) isQuery_Query() {}
+
+// ProofQuery asks for what proves an account's month.
+type ProofQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Period        string                 `protobuf:"bytes,1,opt,name=period,proto3" json:"period,omitempty"`  // YYYY-MM
+	Logged        uint64                 `protobuf:"varint,2,opt,name=logged,proto3" json:"logged,omitempty"` // last message of the partition's journal that the log has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProofQuery) Reset() {
+	*x = ProofQuery{}
+	mi := &file_event_proto_msgTypes[102]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProofQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProofQuery) ProtoMessage() {}
+
+func (x *ProofQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[102]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProofQuery.ProtoReflect.Descriptor instead.
+func (*ProofQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{102}
+}
+
+func (x *ProofQuery) GetPeriod() string {
+	if x != nil {
+		return x.Period
+	}
+	return ""
+}
+
+func (x *ProofQuery) GetLogged() uint64 {
+	if x != nil {
+		return x.Logged
+	}
+	return 0
+}
+
+// ProofAnswer is what a seal has of an account. QUERY_PENDING: no seal in the log has it yet.
+type ProofAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seal          *LoggedMessage         `protobuf:"bytes,1,opt,name=seal,proto3" json:"seal,omitempty"`
+	Receipt       *TreeLeaf              `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`     // of the accounts tree; of another account if this one has no leaf; absent without leaves
+	Statement     *TreeLeaf              `protobuf:"bytes,3,opt,name=statement,proto3" json:"statement,omitempty"` // of a sealed month
+	StatementText []byte                 `protobuf:"bytes,4,opt,name=statement_text,json=statementText,proto3" json:"statement_text,omitempty"`
+	Books         []*LoggedMessage       `protobuf:"bytes,5,rep,name=books,proto3" json:"books,omitempty"` // price books in force in the month
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProofAnswer) Reset() {
+	*x = ProofAnswer{}
+	mi := &file_event_proto_msgTypes[103]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProofAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProofAnswer) ProtoMessage() {}
+
+func (x *ProofAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[103]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProofAnswer.ProtoReflect.Descriptor instead.
+func (*ProofAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{103}
+}
+
+func (x *ProofAnswer) GetSeal() *LoggedMessage {
+	if x != nil {
+		return x.Seal
+	}
+	return nil
+}
+
+func (x *ProofAnswer) GetReceipt() *TreeLeaf {
+	if x != nil {
+		return x.Receipt
+	}
+	return nil
+}
+
+func (x *ProofAnswer) GetStatement() *TreeLeaf {
+	if x != nil {
+		return x.Statement
+	}
+	return nil
+}
+
+func (x *ProofAnswer) GetStatementText() []byte {
+	if x != nil {
+		return x.StatementText
+	}
+	return nil
+}
+
+func (x *ProofAnswer) GetBooks() []*LoggedMessage {
+	if x != nil {
+		return x.Books
+	}
+	return nil
+}
+
+// LoggedMessage is a message of a billing journal.
+type LoggedMessage struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	TimeNs        int64                  `protobuf:"varint,2,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"` // the journal's clock, Unix nanoseconds
+	Subject       string                 `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
+	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LoggedMessage) Reset() {
+	*x = LoggedMessage{}
+	mi := &file_event_proto_msgTypes[104]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LoggedMessage) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LoggedMessage) ProtoMessage() {}
+
+func (x *LoggedMessage) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[104]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LoggedMessage.ProtoReflect.Descriptor instead.
+func (*LoggedMessage) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{104}
+}
+
+func (x *LoggedMessage) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *LoggedMessage) GetTimeNs() int64 {
+	if x != nil {
+		return x.TimeNs
+	}
+	return 0
+}
+
+func (x *LoggedMessage) GetSubject() string {
+	if x != nil {
+		return x.Subject
+	}
+	return ""
+}
+
+func (x *LoggedMessage) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+// TreeLeaf is a leaf of a tree, with its path to the root.
+type TreeLeaf struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Key           []byte                 `protobuf:"bytes,1,opt,name=key,proto3" json:"key,omitempty"`
+	Sums          []uint64               `protobuf:"varint,2,rep,packed,name=sums,proto3" json:"sums,omitempty"`
+	Content       []byte                 `protobuf:"bytes,3,opt,name=content,proto3" json:"content,omitempty"`
+	Path          []*TreeStep            `protobuf:"bytes,4,rep,name=path,proto3" json:"path,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TreeLeaf) Reset() {
+	*x = TreeLeaf{}
+	mi := &file_event_proto_msgTypes[105]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TreeLeaf) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TreeLeaf) ProtoMessage() {}
+
+func (x *TreeLeaf) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[105]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TreeLeaf.ProtoReflect.Descriptor instead.
+func (*TreeLeaf) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{105}
+}
+
+func (x *TreeLeaf) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *TreeLeaf) GetSums() []uint64 {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *TreeLeaf) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
+}
+
+func (x *TreeLeaf) GetPath() []*TreeStep {
+	if x != nil {
+		return x.Path
+	}
+	return nil
+}
+
+type TreeStep struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Bit           uint32                 `protobuf:"varint,1,opt,name=bit,proto3" json:"bit,omitempty"`
+	Hash          []byte                 `protobuf:"bytes,2,opt,name=hash,proto3" json:"hash,omitempty"` // of the other side, as are the sums
+	Sums          []uint64               `protobuf:"varint,3,rep,packed,name=sums,proto3" json:"sums,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TreeStep) Reset() {
+	*x = TreeStep{}
+	mi := &file_event_proto_msgTypes[106]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TreeStep) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TreeStep) ProtoMessage() {}
+
+func (x *TreeStep) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[106]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TreeStep.ProtoReflect.Descriptor instead.
+func (*TreeStep) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{106}
+}
+
+func (x *TreeStep) GetBit() uint32 {
+	if x != nil {
+		return x.Bit
+	}
+	return 0
+}
+
+func (x *TreeStep) GetHash() []byte {
+	if x != nil {
+		return x.Hash
+	}
+	return nil
+}
+
+func (x *TreeStep) GetSums() []uint64 {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
 // PlanQuery asks for the account's plan, and what pays for it.
 type PlanQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -9286,7 +9630,7 @@ type PlanQuery struct {
 
 func (x *PlanQuery) Reset() {
 	*x = PlanQuery{}
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[107]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9298,7 +9642,7 @@ func (x *PlanQuery) String() string {
 func (*PlanQuery) ProtoMessage() {}
 
 func (x *PlanQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[102]
+	mi := &file_event_proto_msgTypes[107]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9311,7 +9655,7 @@ func (x *PlanQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanQuery.ProtoReflect.Descriptor instead.
 func (*PlanQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{102}
+	return file_event_proto_rawDescGZIP(), []int{107}
 }
 
 type PlanAnswer struct {
@@ -9331,7 +9675,7 @@ type PlanAnswer struct {
 
 func (x *PlanAnswer) Reset() {
 	*x = PlanAnswer{}
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[108]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9343,7 +9687,7 @@ func (x *PlanAnswer) String() string {
 func (*PlanAnswer) ProtoMessage() {}
 
 func (x *PlanAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[103]
+	mi := &file_event_proto_msgTypes[108]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9356,7 +9700,7 @@ func (x *PlanAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PlanAnswer.ProtoReflect.Descriptor instead.
 func (*PlanAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{103}
+	return file_event_proto_rawDescGZIP(), []int{108}
 }
 
 func (x *PlanAnswer) GetTier() uint32 {
@@ -9435,7 +9779,7 @@ type PaymentsQuery struct {
 
 func (x *PaymentsQuery) Reset() {
 	*x = PaymentsQuery{}
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[109]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9447,7 +9791,7 @@ func (x *PaymentsQuery) String() string {
 func (*PaymentsQuery) ProtoMessage() {}
 
 func (x *PaymentsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[104]
+	mi := &file_event_proto_msgTypes[109]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9460,7 +9804,7 @@ func (x *PaymentsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsQuery.ProtoReflect.Descriptor instead.
 func (*PaymentsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{104}
+	return file_event_proto_rawDescGZIP(), []int{109}
 }
 
 func (x *PaymentsQuery) GetLimit() uint32 {
@@ -9501,7 +9845,7 @@ type PaymentsAnswer struct {
 
 func (x *PaymentsAnswer) Reset() {
 	*x = PaymentsAnswer{}
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[110]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9513,7 +9857,7 @@ func (x *PaymentsAnswer) String() string {
 func (*PaymentsAnswer) ProtoMessage() {}
 
 func (x *PaymentsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[105]
+	mi := &file_event_proto_msgTypes[110]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9526,7 +9870,7 @@ func (x *PaymentsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsAnswer.ProtoReflect.Descriptor instead.
 func (*PaymentsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{105}
+	return file_event_proto_rawDescGZIP(), []int{110}
 }
 
 func (x *PaymentsAnswer) GetPayments() []*PaymentState {
@@ -9553,7 +9897,7 @@ type TopUpsQuery struct {
 
 func (x *TopUpsQuery) Reset() {
 	*x = TopUpsQuery{}
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[111]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9565,7 +9909,7 @@ func (x *TopUpsQuery) String() string {
 func (*TopUpsQuery) ProtoMessage() {}
 
 func (x *TopUpsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[106]
+	mi := &file_event_proto_msgTypes[111]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9578,7 +9922,7 @@ func (x *TopUpsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpsQuery.ProtoReflect.Descriptor instead.
 func (*TopUpsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{106}
+	return file_event_proto_rawDescGZIP(), []int{111}
 }
 
 func (x *TopUpsQuery) GetLimit() uint32 {
@@ -9597,7 +9941,7 @@ type TopUpsAnswer struct {
 
 func (x *TopUpsAnswer) Reset() {
 	*x = TopUpsAnswer{}
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[112]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9609,7 +9953,7 @@ func (x *TopUpsAnswer) String() string {
 func (*TopUpsAnswer) ProtoMessage() {}
 
 func (x *TopUpsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[107]
+	mi := &file_event_proto_msgTypes[112]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9622,7 +9966,7 @@ func (x *TopUpsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpsAnswer.ProtoReflect.Descriptor instead.
 func (*TopUpsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{107}
+	return file_event_proto_rawDescGZIP(), []int{112}
 }
 
 func (x *TopUpsAnswer) GetTopUps() []*TopUp {
@@ -9645,7 +9989,7 @@ type TopUp struct {
 
 func (x *TopUp) Reset() {
 	*x = TopUp{}
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[113]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9657,7 +10001,7 @@ func (x *TopUp) String() string {
 func (*TopUp) ProtoMessage() {}
 
 func (x *TopUp) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[108]
+	mi := &file_event_proto_msgTypes[113]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9670,7 +10014,7 @@ func (x *TopUp) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUp.ProtoReflect.Descriptor instead.
 func (*TopUp) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{108}
+	return file_event_proto_rawDescGZIP(), []int{113}
 }
 
 func (x *TopUp) GetAccount() uint64 {
@@ -9712,7 +10056,7 @@ type RevenueQuery struct {
 
 func (x *RevenueQuery) Reset() {
 	*x = RevenueQuery{}
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[114]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9724,7 +10068,7 @@ func (x *RevenueQuery) String() string {
 func (*RevenueQuery) ProtoMessage() {}
 
 func (x *RevenueQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[109]
+	mi := &file_event_proto_msgTypes[114]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9737,7 +10081,7 @@ func (x *RevenueQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevenueQuery.ProtoReflect.Descriptor instead.
 func (*RevenueQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{109}
+	return file_event_proto_rawDescGZIP(), []int{114}
 }
 
 func (x *RevenueQuery) GetFromMs() int64 {
@@ -9771,7 +10115,7 @@ type RevenueAnswer struct {
 
 func (x *RevenueAnswer) Reset() {
 	*x = RevenueAnswer{}
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[115]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9783,7 +10127,7 @@ func (x *RevenueAnswer) String() string {
 func (*RevenueAnswer) ProtoMessage() {}
 
 func (x *RevenueAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[110]
+	mi := &file_event_proto_msgTypes[115]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9796,7 +10140,7 @@ func (x *RevenueAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevenueAnswer.ProtoReflect.Descriptor instead.
 func (*RevenueAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{110}
+	return file_event_proto_rawDescGZIP(), []int{115}
 }
 
 func (x *RevenueAnswer) GetMonths() []*MonthRevenue {
@@ -9877,7 +10221,7 @@ type MonthRevenue struct {
 
 func (x *MonthRevenue) Reset() {
 	*x = MonthRevenue{}
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[116]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9889,7 +10233,7 @@ func (x *MonthRevenue) String() string {
 func (*MonthRevenue) ProtoMessage() {}
 
 func (x *MonthRevenue) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[111]
+	mi := &file_event_proto_msgTypes[116]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9902,7 +10246,7 @@ func (x *MonthRevenue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthRevenue.ProtoReflect.Descriptor instead.
 func (*MonthRevenue) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{111}
+	return file_event_proto_rawDescGZIP(), []int{116}
 }
 
 func (x *MonthRevenue) GetPeriod() string {
@@ -9961,7 +10305,7 @@ type FailedCharge struct {
 
 func (x *FailedCharge) Reset() {
 	*x = FailedCharge{}
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[117]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -9973,7 +10317,7 @@ func (x *FailedCharge) String() string {
 func (*FailedCharge) ProtoMessage() {}
 
 func (x *FailedCharge) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[112]
+	mi := &file_event_proto_msgTypes[117]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -9986,7 +10330,7 @@ func (x *FailedCharge) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FailedCharge.ProtoReflect.Descriptor instead.
 func (*FailedCharge) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{112}
+	return file_event_proto_rawDescGZIP(), []int{117}
 }
 
 func (x *FailedCharge) GetAccount() uint64 {
@@ -10040,7 +10384,7 @@ type UsageQuery struct {
 
 func (x *UsageQuery) Reset() {
 	*x = UsageQuery{}
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[118]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10052,7 +10396,7 @@ func (x *UsageQuery) String() string {
 func (*UsageQuery) ProtoMessage() {}
 
 func (x *UsageQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[113]
+	mi := &file_event_proto_msgTypes[118]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10065,7 +10409,7 @@ func (x *UsageQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageQuery.ProtoReflect.Descriptor instead.
 func (*UsageQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{113}
+	return file_event_proto_rawDescGZIP(), []int{118}
 }
 
 func (x *UsageQuery) GetCheckKey() bool {
@@ -10141,7 +10485,7 @@ type LedgerQuery struct {
 
 func (x *LedgerQuery) Reset() {
 	*x = LedgerQuery{}
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[119]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10153,7 +10497,7 @@ func (x *LedgerQuery) String() string {
 func (*LedgerQuery) ProtoMessage() {}
 
 func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[114]
+	mi := &file_event_proto_msgTypes[119]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10166,7 +10510,7 @@ func (x *LedgerQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerQuery.ProtoReflect.Descriptor instead.
 func (*LedgerQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{114}
+	return file_event_proto_rawDescGZIP(), []int{119}
 }
 
 func (x *LedgerQuery) GetLimit() uint32 {
@@ -10236,7 +10580,7 @@ type UsageDaysQuery struct {
 
 func (x *UsageDaysQuery) Reset() {
 	*x = UsageDaysQuery{}
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[120]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10248,7 +10592,7 @@ func (x *UsageDaysQuery) String() string {
 func (*UsageDaysQuery) ProtoMessage() {}
 
 func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[115]
+	mi := &file_event_proto_msgTypes[120]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10261,7 +10605,7 @@ func (x *UsageDaysQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysQuery.ProtoReflect.Descriptor instead.
 func (*UsageDaysQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{115}
+	return file_event_proto_rawDescGZIP(), []int{120}
 }
 
 func (x *UsageDaysQuery) GetFromDay() uint32 {
@@ -10287,7 +10631,7 @@ type StatementQuery struct {
 
 func (x *StatementQuery) Reset() {
 	*x = StatementQuery{}
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[121]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10299,7 +10643,7 @@ func (x *StatementQuery) String() string {
 func (*StatementQuery) ProtoMessage() {}
 
 func (x *StatementQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[116]
+	mi := &file_event_proto_msgTypes[121]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10312,7 +10656,7 @@ func (x *StatementQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementQuery.ProtoReflect.Descriptor instead.
 func (*StatementQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{116}
+	return file_event_proto_rawDescGZIP(), []int{121}
 }
 
 func (x *StatementQuery) GetPeriod() string {
@@ -10334,7 +10678,7 @@ type ExplainQuery struct {
 
 func (x *ExplainQuery) Reset() {
 	*x = ExplainQuery{}
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[122]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10346,7 +10690,7 @@ func (x *ExplainQuery) String() string {
 func (*ExplainQuery) ProtoMessage() {}
 
 func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[117]
+	mi := &file_event_proto_msgTypes[122]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10359,7 +10703,7 @@ func (x *ExplainQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainQuery.ProtoReflect.Descriptor instead.
 func (*ExplainQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{117}
+	return file_event_proto_rawDescGZIP(), []int{122}
 }
 
 func (x *ExplainQuery) GetRequestId() []byte {
@@ -10408,7 +10752,7 @@ type AuditQuery struct {
 
 func (x *AuditQuery) Reset() {
 	*x = AuditQuery{}
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[123]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10420,7 +10764,7 @@ func (x *AuditQuery) String() string {
 func (*AuditQuery) ProtoMessage() {}
 
 func (x *AuditQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[118]
+	mi := &file_event_proto_msgTypes[123]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10433,7 +10777,7 @@ func (x *AuditQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditQuery.ProtoReflect.Descriptor instead.
 func (*AuditQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{118}
+	return file_event_proto_rawDescGZIP(), []int{123}
 }
 
 func (x *AuditQuery) GetId() []byte {
@@ -10515,7 +10859,7 @@ type AllowanceQuery struct {
 
 func (x *AllowanceQuery) Reset() {
 	*x = AllowanceQuery{}
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[124]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10527,7 +10871,7 @@ func (x *AllowanceQuery) String() string {
 func (*AllowanceQuery) ProtoMessage() {}
 
 func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[119]
+	mi := &file_event_proto_msgTypes[124]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10540,7 +10884,7 @@ func (x *AllowanceQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceQuery.ProtoReflect.Descriptor instead.
 func (*AllowanceQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{119}
+	return file_event_proto_rawDescGZIP(), []int{124}
 }
 
 // AdminLogQuery asks for a page of the partition's part of the admin log, newest entry first. It ignores Query.account.
@@ -10554,7 +10898,7 @@ type AdminLogQuery struct {
 
 func (x *AdminLogQuery) Reset() {
 	*x = AdminLogQuery{}
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[125]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10566,7 +10910,7 @@ func (x *AdminLogQuery) String() string {
 func (*AdminLogQuery) ProtoMessage() {}
 
 func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[120]
+	mi := &file_event_proto_msgTypes[125]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10579,7 +10923,7 @@ func (x *AdminLogQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogQuery.ProtoReflect.Descriptor instead.
 func (*AdminLogQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{120}
+	return file_event_proto_rawDescGZIP(), []int{125}
 }
 
 func (x *AdminLogQuery) GetLimit() uint32 {
@@ -10606,7 +10950,7 @@ type AccountsQuery struct {
 
 func (x *AccountsQuery) Reset() {
 	*x = AccountsQuery{}
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[126]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10618,7 +10962,7 @@ func (x *AccountsQuery) String() string {
 func (*AccountsQuery) ProtoMessage() {}
 
 func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[121]
+	mi := &file_event_proto_msgTypes[126]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10631,7 +10975,7 @@ func (x *AccountsQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsQuery.ProtoReflect.Descriptor instead.
 func (*AccountsQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{121}
+	return file_event_proto_rawDescGZIP(), []int{126}
 }
 
 func (x *AccountsQuery) GetAccounts() []uint64 {
@@ -10654,7 +10998,7 @@ type PricesQuery struct {
 
 func (x *PricesQuery) Reset() {
 	*x = PricesQuery{}
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[127]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10666,7 +11010,7 @@ func (x *PricesQuery) String() string {
 func (*PricesQuery) ProtoMessage() {}
 
 func (x *PricesQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[122]
+	mi := &file_event_proto_msgTypes[127]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10679,7 +11023,7 @@ func (x *PricesQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PricesQuery.ProtoReflect.Descriptor instead.
 func (*PricesQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{122}
+	return file_event_proto_rawDescGZIP(), []int{127}
 }
 
 func (x *PricesQuery) GetList() bool {
@@ -10717,7 +11061,7 @@ type PriceList struct {
 
 func (x *PriceList) Reset() {
 	*x = PriceList{}
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[128]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10729,7 +11073,7 @@ func (x *PriceList) String() string {
 func (*PriceList) ProtoMessage() {}
 
 func (x *PriceList) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[123]
+	mi := &file_event_proto_msgTypes[128]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10742,7 +11086,7 @@ func (x *PriceList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PriceList.ProtoReflect.Descriptor instead.
 func (*PriceList) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{123}
+	return file_event_proto_rawDescGZIP(), []int{128}
 }
 
 func (x *PriceList) GetBooks() []*BookState {
@@ -10805,6 +11149,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Payments
 	//	*QueryAnswer_TopUps
 	//	*QueryAnswer_Revenue
+	//	*QueryAnswer_Proof
 	Answer        isQueryAnswer_Answer `protobuf_oneof:"answer"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -10812,7 +11157,7 @@ type QueryAnswer struct {
 
 func (x *QueryAnswer) Reset() {
 	*x = QueryAnswer{}
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[129]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -10824,7 +11169,7 @@ func (x *QueryAnswer) String() string {
 func (*QueryAnswer) ProtoMessage() {}
 
 func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[124]
+	mi := &file_event_proto_msgTypes[129]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -10837,7 +11182,7 @@ func (x *QueryAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use QueryAnswer.ProtoReflect.Descriptor instead.
 func (*QueryAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{124}
+	return file_event_proto_rawDescGZIP(), []int{129}
 }
 
 func (x *QueryAnswer) GetStatus() QueryStatus {
@@ -11034,6 +11379,15 @@ func (x *QueryAnswer) GetRevenue() *RevenueAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetProof() *ProofAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Proof); ok {
+			return x.Proof
+		}
+	}
+	return nil
+}
+
 type isQueryAnswer_Answer interface {
 	isQueryAnswer_Answer()
 }
@@ -11118,6 +11472,10 @@ type QueryAnswer_Revenue struct {
 	Revenue *RevenueAnswer `protobuf:"bytes,93,opt,name=revenue,proto3,oneof"`
 }
 
+type QueryAnswer_Proof struct {
+	Proof *ProofAnswer `protobuf:"bytes,101,opt,name=proof,proto3,oneof"`
+}
+
 func (*QueryAnswer_Usage) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Ledger) isQueryAnswer_Answer() {}
@@ -11158,6 +11516,8 @@ func (*QueryAnswer_TopUps) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Revenue) isQueryAnswer_Answer() {}
 
+func (*QueryAnswer_Proof) isQueryAnswer_Answer() {}
+
 // RecentQuery asks for a page of the account's recent requests, newest first. Unset fields filter nothing.
 type RecentQuery struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -11179,7 +11539,7 @@ type RecentQuery struct {
 
 func (x *RecentQuery) Reset() {
 	*x = RecentQuery{}
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[130]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11191,7 +11551,7 @@ func (x *RecentQuery) String() string {
 func (*RecentQuery) ProtoMessage() {}
 
 func (x *RecentQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[125]
+	mi := &file_event_proto_msgTypes[130]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11204,7 +11564,7 @@ func (x *RecentQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentQuery.ProtoReflect.Descriptor instead.
 func (*RecentQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{125}
+	return file_event_proto_rawDescGZIP(), []int{130}
 }
 
 func (x *RecentQuery) GetLimit() uint32 {
@@ -11301,7 +11661,7 @@ type RecentAnswer struct {
 
 func (x *RecentAnswer) Reset() {
 	*x = RecentAnswer{}
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[131]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11313,7 +11673,7 @@ func (x *RecentAnswer) String() string {
 func (*RecentAnswer) ProtoMessage() {}
 
 func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[126]
+	mi := &file_event_proto_msgTypes[131]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11326,7 +11686,7 @@ func (x *RecentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentAnswer.ProtoReflect.Descriptor instead.
 func (*RecentAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{126}
+	return file_event_proto_rawDescGZIP(), []int{131}
 }
 
 func (x *RecentAnswer) GetRequests() []*RecentRequest {
@@ -11373,7 +11733,7 @@ type RecentRequest struct {
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[132]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11385,7 +11745,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[127]
+	mi := &file_event_proto_msgTypes[132]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11398,7 +11758,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{127}
+	return file_event_proto_rawDescGZIP(), []int{132}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -11556,7 +11916,7 @@ type RequestTiming struct {
 
 func (x *RequestTiming) Reset() {
 	*x = RequestTiming{}
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[133]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11568,7 +11928,7 @@ func (x *RequestTiming) String() string {
 func (*RequestTiming) ProtoMessage() {}
 
 func (x *RequestTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[128]
+	mi := &file_event_proto_msgTypes[133]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11581,7 +11941,7 @@ func (x *RequestTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestTiming.ProtoReflect.Descriptor instead.
 func (*RequestTiming) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{128}
+	return file_event_proto_rawDescGZIP(), []int{133}
 }
 
 func (x *RequestTiming) GetIndex() uint32 {
@@ -11679,7 +12039,7 @@ type RequestReport struct {
 
 func (x *RequestReport) Reset() {
 	*x = RequestReport{}
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11691,7 +12051,7 @@ func (x *RequestReport) String() string {
 func (*RequestReport) ProtoMessage() {}
 
 func (x *RequestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[129]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11704,7 +12064,7 @@ func (x *RequestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
 func (*RequestReport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{129}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *RequestReport) GetAccounts() []uint64 {
@@ -11823,7 +12183,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11835,7 +12195,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[130]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11848,7 +12208,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{130}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -11879,7 +12239,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11891,7 +12251,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[131]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11904,7 +12264,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{131}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -11963,7 +12323,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11975,7 +12335,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11988,7 +12348,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *Progress) GetInstance() string {
@@ -12063,7 +12423,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12075,7 +12435,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12088,7 +12448,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -12308,7 +12668,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12320,7 +12680,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12333,7 +12693,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -12397,7 +12757,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12409,7 +12769,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12422,7 +12782,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -12556,7 +12916,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12568,7 +12928,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12581,7 +12941,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -12627,7 +12987,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12639,7 +12999,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12652,7 +13012,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -12756,7 +13116,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12768,7 +13128,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12781,7 +13141,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -12808,7 +13168,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12820,7 +13180,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12833,7 +13193,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -12858,7 +13218,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12870,7 +13230,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12883,7 +13243,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -12951,7 +13311,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12963,7 +13323,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12976,7 +13336,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -13063,7 +13423,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13075,7 +13435,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13088,7 +13448,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -13213,7 +13573,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13225,7 +13585,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13238,7 +13598,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -13281,7 +13641,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13293,7 +13653,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13306,7 +13666,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -13453,7 +13813,7 @@ type StatementPeriod struct {
 
 func (x *StatementPeriod) Reset() {
 	*x = StatementPeriod{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13465,7 +13825,7 @@ func (x *StatementPeriod) String() string {
 func (*StatementPeriod) ProtoMessage() {}
 
 func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13478,7 +13838,7 @@ func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementPeriod.ProtoReflect.Descriptor instead.
 func (*StatementPeriod) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *StatementPeriod) GetStartMs() int64 {
@@ -13552,7 +13912,7 @@ type StatementLine struct {
 
 func (x *StatementLine) Reset() {
 	*x = StatementLine{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13564,7 +13924,7 @@ func (x *StatementLine) String() string {
 func (*StatementLine) ProtoMessage() {}
 
 func (x *StatementLine) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13577,7 +13937,7 @@ func (x *StatementLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementLine.ProtoReflect.Descriptor instead.
 func (*StatementLine) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *StatementLine) GetQuotaKey() uint32 {
@@ -13646,7 +14006,7 @@ type StatementCredits struct {
 
 func (x *StatementCredits) Reset() {
 	*x = StatementCredits{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13658,7 +14018,7 @@ func (x *StatementCredits) String() string {
 func (*StatementCredits) ProtoMessage() {}
 
 func (x *StatementCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13671,7 +14031,7 @@ func (x *StatementCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementCredits.ProtoReflect.Descriptor instead.
 func (*StatementCredits) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *StatementCredits) GetOpeningMicros() int64 {
@@ -13767,7 +14127,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13779,7 +14139,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13792,7 +14152,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -14003,7 +14363,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14015,7 +14375,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14028,7 +14388,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -14063,7 +14423,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14075,7 +14435,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14088,7 +14448,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -14138,7 +14498,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14150,7 +14510,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14163,7 +14523,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -14306,7 +14666,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14318,7 +14678,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14331,7 +14691,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -14384,7 +14744,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14396,7 +14756,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14409,7 +14769,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -14465,7 +14825,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14477,7 +14837,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14490,7 +14850,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -14518,7 +14878,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14530,7 +14890,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14543,7 +14903,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -14573,7 +14933,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14585,7 +14945,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14598,7 +14958,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -14648,7 +15008,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14660,7 +15020,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14673,7 +15033,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -14734,7 +15094,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14746,7 +15106,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14759,7 +15119,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -15048,7 +15408,7 @@ type ClaimPayments struct {
 
 func (x *ClaimPayments) Reset() {
 	*x = ClaimPayments{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15060,7 +15420,7 @@ func (x *ClaimPayments) String() string {
 func (*ClaimPayments) ProtoMessage() {}
 
 func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15073,7 +15433,7 @@ func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPayments.ProtoReflect.Descriptor instead.
 func (*ClaimPayments) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *ClaimPayments) GetWorker() string {
@@ -15108,7 +15468,7 @@ type PaymentsLease struct {
 
 func (x *PaymentsLease) Reset() {
 	*x = PaymentsLease{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15120,7 +15480,7 @@ func (x *PaymentsLease) String() string {
 func (*PaymentsLease) ProtoMessage() {}
 
 func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15133,7 +15493,7 @@ func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsLease.ProtoReflect.Descriptor instead.
 func (*PaymentsLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *PaymentsLease) GetWorker() string {
@@ -15171,7 +15531,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15183,7 +15543,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15196,7 +15556,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -15244,7 +15604,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15256,7 +15616,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15269,7 +15629,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -15292,7 +15652,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15304,7 +15664,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15317,7 +15677,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -15358,7 +15718,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15370,7 +15730,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15383,7 +15743,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -15406,7 +15766,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15418,7 +15778,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15431,7 +15791,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -15469,7 +15829,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15481,7 +15841,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15494,7 +15854,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -15530,7 +15890,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15542,7 +15902,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15555,7 +15915,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -15582,7 +15942,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15594,7 +15954,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15607,7 +15967,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -15629,7 +15989,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15641,7 +16001,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15654,7 +16014,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -15683,7 +16043,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15695,7 +16055,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15708,7 +16068,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -15756,7 +16116,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15768,7 +16128,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15781,7 +16141,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{171}
+	return file_event_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -15899,7 +16259,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15911,7 +16271,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15924,7 +16284,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{172}
+	return file_event_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *BegunExport) GetId() string {
@@ -15952,7 +16312,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15964,7 +16324,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15977,7 +16337,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{173}
+	return file_event_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -16007,7 +16367,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16019,7 +16379,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16032,7 +16392,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{174}
+	return file_event_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -16080,7 +16440,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16092,7 +16452,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16105,7 +16465,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{175}
+	return file_event_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -16138,7 +16498,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16150,7 +16510,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16163,7 +16523,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{176}
+	return file_event_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -16231,7 +16591,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16243,7 +16603,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16256,7 +16616,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{177}
+	return file_event_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -16275,7 +16635,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16287,7 +16647,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16300,7 +16660,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{178}
+	return file_event_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -16330,7 +16690,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16342,7 +16702,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16355,7 +16715,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{179}
+	return file_event_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -16448,7 +16808,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16460,7 +16820,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16473,7 +16833,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{180}
+	return file_event_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -16589,7 +16949,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16601,7 +16961,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16614,7 +16974,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{181}
+	return file_event_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -16768,7 +17128,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16780,7 +17140,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16793,7 +17153,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{182}
+	return file_event_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -16834,7 +17194,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16846,7 +17206,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16859,7 +17219,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{183}
+	return file_event_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *SourceState) GetSource() string {
@@ -16970,7 +17330,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16982,7 +17342,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16995,7 +17355,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{184}
+	return file_event_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -17276,7 +17636,7 @@ type TopUpState struct {
 
 func (x *TopUpState) Reset() {
 	*x = TopUpState{}
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17288,7 +17648,7 @@ func (x *TopUpState) String() string {
 func (*TopUpState) ProtoMessage() {}
 
 func (x *TopUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17301,7 +17661,7 @@ func (x *TopUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpState.ProtoReflect.Descriptor instead.
 func (*TopUpState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{185}
+	return file_event_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *TopUpState) GetRule() *SetTopUp {
@@ -17386,7 +17746,7 @@ type RefundState struct {
 
 func (x *RefundState) Reset() {
 	*x = RefundState{}
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17398,7 +17758,7 @@ func (x *RefundState) String() string {
 func (*RefundState) ProtoMessage() {}
 
 func (x *RefundState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17411,7 +17771,7 @@ func (x *RefundState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundState.ProtoReflect.Descriptor instead.
 func (*RefundState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{186}
+	return file_event_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *RefundState) GetRequestId() []byte {
@@ -17456,7 +17816,7 @@ type PaymentState struct {
 
 func (x *PaymentState) Reset() {
 	*x = PaymentState{}
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17468,7 +17828,7 @@ func (x *PaymentState) String() string {
 func (*PaymentState) ProtoMessage() {}
 
 func (x *PaymentState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17481,7 +17841,7 @@ func (x *PaymentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentState.ProtoReflect.Descriptor instead.
 func (*PaymentState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{187}
+	return file_event_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *PaymentState) GetProvider() string {
@@ -17580,7 +17940,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17592,7 +17952,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17605,7 +17965,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{188}
+	return file_event_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -17641,7 +18001,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17653,7 +18013,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17666,7 +18026,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{189}
+	return file_event_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -17710,7 +18070,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17722,7 +18082,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17735,7 +18095,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{190}
+	return file_event_proto_rawDescGZIP(), []int{195}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -17839,7 +18199,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[196]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17851,7 +18211,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[196]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17864,7 +18224,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{191}
+	return file_event_proto_rawDescGZIP(), []int{196}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -17937,7 +18297,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[197]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17949,7 +18309,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[197]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17962,7 +18322,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{192}
+	return file_event_proto_rawDescGZIP(), []int{197}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -18020,7 +18380,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[198]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18032,7 +18392,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[198]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18045,7 +18405,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{193}
+	return file_event_proto_rawDescGZIP(), []int{198}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -18150,7 +18510,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[199]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18162,7 +18522,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[199]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18175,7 +18535,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{194}
+	return file_event_proto_rawDescGZIP(), []int{199}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -18311,7 +18671,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[200]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18323,7 +18683,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[200]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18336,7 +18696,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{195}
+	return file_event_proto_rawDescGZIP(), []int{200}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -18387,7 +18747,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[201]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18399,7 +18759,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[201]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18412,7 +18772,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{196}
+	return file_event_proto_rawDescGZIP(), []int{201}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -18458,7 +18818,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[202]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18470,7 +18830,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[202]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18483,7 +18843,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{197}
+	return file_event_proto_rawDescGZIP(), []int{202}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -18564,7 +18924,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[203]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18576,7 +18936,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[203]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18589,7 +18949,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{198}
+	return file_event_proto_rawDescGZIP(), []int{203}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -18753,7 +19113,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[199]
+	mi := &file_event_proto_msgTypes[204]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18765,7 +19125,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[199]
+	mi := &file_event_proto_msgTypes[204]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18778,7 +19138,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{199}
+	return file_event_proto_rawDescGZIP(), []int{204}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -18835,7 +19195,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[200]
+	mi := &file_event_proto_msgTypes[205]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18847,7 +19207,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[200]
+	mi := &file_event_proto_msgTypes[205]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18860,7 +19220,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{200}
+	return file_event_proto_rawDescGZIP(), []int{205}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -19591,7 +19951,7 @@ const file_event_proto_rawDesc = "" +
 	"\vEraseAnswer\x12\x1a\n" +
 	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xe3\b\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\x97\t\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x18\n" +
@@ -19615,8 +19975,33 @@ const file_event_proto_rawDesc = "" +
 	"\x04plan\x18Z \x01(\v2\x19.quire.event.v1.PlanQueryH\x00R\x04plan\x12;\n" +
 	"\bpayments\x18[ \x01(\v2\x1d.quire.event.v1.PaymentsQueryH\x00R\bpayments\x126\n" +
 	"\atop_ups\x18\\ \x01(\v2\x1b.quire.event.v1.TopUpsQueryH\x00R\x06topUps\x128\n" +
-	"\arevenue\x18] \x01(\v2\x1c.quire.event.v1.RevenueQueryH\x00R\arevenueB\a\n" +
-	"\x05query\"\v\n" +
+	"\arevenue\x18] \x01(\v2\x1c.quire.event.v1.RevenueQueryH\x00R\arevenue\x122\n" +
+	"\x05proof\x18e \x01(\v2\x1a.quire.event.v1.ProofQueryH\x00R\x05proofB\a\n" +
+	"\x05query\"<\n" +
+	"\n" +
+	"ProofQuery\x12\x16\n" +
+	"\x06period\x18\x01 \x01(\tR\x06period\x12\x16\n" +
+	"\x06logged\x18\x02 \x01(\x04R\x06logged\"\x88\x02\n" +
+	"\vProofAnswer\x121\n" +
+	"\x04seal\x18\x01 \x01(\v2\x1d.quire.event.v1.LoggedMessageR\x04seal\x122\n" +
+	"\areceipt\x18\x02 \x01(\v2\x18.quire.event.v1.TreeLeafR\areceipt\x126\n" +
+	"\tstatement\x18\x03 \x01(\v2\x18.quire.event.v1.TreeLeafR\tstatement\x12%\n" +
+	"\x0estatement_text\x18\x04 \x01(\fR\rstatementText\x123\n" +
+	"\x05books\x18\x05 \x03(\v2\x1d.quire.event.v1.LoggedMessageR\x05books\"r\n" +
+	"\rLoggedMessage\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12\x17\n" +
+	"\atime_ns\x18\x02 \x01(\x03R\x06timeNs\x12\x18\n" +
+	"\asubject\x18\x03 \x01(\tR\asubject\x12\x12\n" +
+	"\x04data\x18\x04 \x01(\fR\x04data\"x\n" +
+	"\bTreeLeaf\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\fR\x03key\x12\x12\n" +
+	"\x04sums\x18\x02 \x03(\x04R\x04sums\x12\x18\n" +
+	"\acontent\x18\x03 \x01(\fR\acontent\x12,\n" +
+	"\x04path\x18\x04 \x03(\v2\x18.quire.event.v1.TreeStepR\x04path\"D\n" +
+	"\bTreeStep\x12\x10\n" +
+	"\x03bit\x18\x01 \x01(\rR\x03bit\x12\x12\n" +
+	"\x04hash\x18\x02 \x01(\fR\x04hash\x12\x12\n" +
+	"\x04sums\x18\x03 \x03(\x04R\x04sums\"\v\n" +
 	"\tPlanQuery\"\xca\x02\n" +
 	"\n" +
 	"PlanAnswer\x12\x12\n" +
@@ -19734,7 +20119,8 @@ const file_event_proto_rawDesc = "" +
 	"\bupcoming\x18\x02 \x03(\v2\x19.quire.event.v1.BookStateR\bupcoming\x12\x14\n" +
 	"\x05rules\x18\x03 \x01(\rR\x05rules\x12\x1c\n" +
 	"\twithdrawn\x18\x04 \x03(\tR\twithdrawn\x12\x1a\n" +
-	"\baccounts\x18\x05 \x03(\x04R\baccounts\"\xd7\t\n" +
+	"\baccounts\x18\x05 \x03(\x04R\baccounts\"\x8c\n" +
+	"\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
 	"\x05usage\x18\n" +
@@ -19759,7 +20145,8 @@ const file_event_proto_rawDesc = "" +
 	"\x04plan\x18Z \x01(\v2\x1a.quire.event.v1.PlanAnswerH\x00R\x04plan\x12<\n" +
 	"\bpayments\x18[ \x01(\v2\x1e.quire.event.v1.PaymentsAnswerH\x00R\bpayments\x127\n" +
 	"\atop_ups\x18\\ \x01(\v2\x1c.quire.event.v1.TopUpsAnswerH\x00R\x06topUps\x129\n" +
-	"\arevenue\x18] \x01(\v2\x1d.quire.event.v1.RevenueAnswerH\x00R\arevenueB\b\n" +
+	"\arevenue\x18] \x01(\v2\x1d.quire.event.v1.RevenueAnswerH\x00R\arevenue\x123\n" +
+	"\x05proof\x18e \x01(\v2\x1b.quire.event.v1.ProofAnswerH\x00R\x05proofB\b\n" +
 	"\x06answer\"\xf8\x02\n" +
 	"\vRecentQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x16\n" +
@@ -20707,7 +21094,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 201)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 206)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(ContentAction)(0),          // 1: quire.event.v1.ContentAction
@@ -20826,105 +21213,110 @@ var file_event_proto_goTypes = []any{
 	(*EraseAnswer)(nil),         // 114: quire.event.v1.EraseAnswer
 	(*Announcement)(nil),        // 115: quire.event.v1.Announcement
 	(*Query)(nil),               // 116: quire.event.v1.Query
-	(*PlanQuery)(nil),           // 117: quire.event.v1.PlanQuery
-	(*PlanAnswer)(nil),          // 118: quire.event.v1.PlanAnswer
-	(*PaymentsQuery)(nil),       // 119: quire.event.v1.PaymentsQuery
-	(*PaymentsAnswer)(nil),      // 120: quire.event.v1.PaymentsAnswer
-	(*TopUpsQuery)(nil),         // 121: quire.event.v1.TopUpsQuery
-	(*TopUpsAnswer)(nil),        // 122: quire.event.v1.TopUpsAnswer
-	(*TopUp)(nil),               // 123: quire.event.v1.TopUp
-	(*RevenueQuery)(nil),        // 124: quire.event.v1.RevenueQuery
-	(*RevenueAnswer)(nil),       // 125: quire.event.v1.RevenueAnswer
-	(*MonthRevenue)(nil),        // 126: quire.event.v1.MonthRevenue
-	(*FailedCharge)(nil),        // 127: quire.event.v1.FailedCharge
-	(*UsageQuery)(nil),          // 128: quire.event.v1.UsageQuery
-	(*LedgerQuery)(nil),         // 129: quire.event.v1.LedgerQuery
-	(*UsageDaysQuery)(nil),      // 130: quire.event.v1.UsageDaysQuery
-	(*StatementQuery)(nil),      // 131: quire.event.v1.StatementQuery
-	(*ExplainQuery)(nil),        // 132: quire.event.v1.ExplainQuery
-	(*AuditQuery)(nil),          // 133: quire.event.v1.AuditQuery
-	(*AllowanceQuery)(nil),      // 134: quire.event.v1.AllowanceQuery
-	(*AdminLogQuery)(nil),       // 135: quire.event.v1.AdminLogQuery
-	(*AccountsQuery)(nil),       // 136: quire.event.v1.AccountsQuery
-	(*PricesQuery)(nil),         // 137: quire.event.v1.PricesQuery
-	(*PriceList)(nil),           // 138: quire.event.v1.PriceList
-	(*QueryAnswer)(nil),         // 139: quire.event.v1.QueryAnswer
-	(*RecentQuery)(nil),         // 140: quire.event.v1.RecentQuery
-	(*RecentAnswer)(nil),        // 141: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 142: quire.event.v1.RecentRequest
-	(*RequestTiming)(nil),       // 143: quire.event.v1.RequestTiming
-	(*RequestReport)(nil),       // 144: quire.event.v1.RequestReport
-	(*HoldQuery)(nil),           // 145: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 146: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 147: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 148: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 149: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 150: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 151: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 152: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 153: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 154: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 155: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 156: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 157: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 158: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 159: quire.event.v1.StatementAnswer
-	(*StatementPeriod)(nil),     // 160: quire.event.v1.StatementPeriod
-	(*StatementLine)(nil),       // 161: quire.event.v1.StatementLine
-	(*StatementCredits)(nil),    // 162: quire.event.v1.StatementCredits
-	(*ExplainAnswer)(nil),       // 163: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 164: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 165: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 166: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 167: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 168: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 169: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 170: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 171: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 172: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 173: quire.event.v1.UserRequest
-	(*ClaimPayments)(nil),       // 174: quire.event.v1.ClaimPayments
-	(*PaymentsLease)(nil),       // 175: quire.event.v1.PaymentsLease
-	(*SetPassword)(nil),         // 176: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 177: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 178: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 179: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 180: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 181: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 182: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 183: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 184: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 185: quire.event.v1.SaveExport
-	(*Export)(nil),              // 186: quire.event.v1.Export
-	(*BegunExport)(nil),         // 187: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 188: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 189: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 190: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 191: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 192: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 193: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 194: quire.event.v1.UserAnswer
-	(*User)(nil),                // 195: quire.event.v1.User
-	(*BillingState)(nil),        // 196: quire.event.v1.BillingState
-	(*BookState)(nil),           // 197: quire.event.v1.BookState
-	(*SourceState)(nil),         // 198: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 199: quire.event.v1.AccountState
-	(*TopUpState)(nil),          // 200: quire.event.v1.TopUpState
-	(*RefundState)(nil),         // 201: quire.event.v1.RefundState
-	(*PaymentState)(nil),        // 202: quire.event.v1.PaymentState
-	(*SpendingState)(nil),       // 203: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 204: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 205: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 206: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 207: quire.event.v1.LateState
-	(*PaidState)(nil),           // 208: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 209: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 210: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 211: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 212: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 213: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 214: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 215: quire.event.v1.CommandKept
+	(*ProofQuery)(nil),          // 117: quire.event.v1.ProofQuery
+	(*ProofAnswer)(nil),         // 118: quire.event.v1.ProofAnswer
+	(*LoggedMessage)(nil),       // 119: quire.event.v1.LoggedMessage
+	(*TreeLeaf)(nil),            // 120: quire.event.v1.TreeLeaf
+	(*TreeStep)(nil),            // 121: quire.event.v1.TreeStep
+	(*PlanQuery)(nil),           // 122: quire.event.v1.PlanQuery
+	(*PlanAnswer)(nil),          // 123: quire.event.v1.PlanAnswer
+	(*PaymentsQuery)(nil),       // 124: quire.event.v1.PaymentsQuery
+	(*PaymentsAnswer)(nil),      // 125: quire.event.v1.PaymentsAnswer
+	(*TopUpsQuery)(nil),         // 126: quire.event.v1.TopUpsQuery
+	(*TopUpsAnswer)(nil),        // 127: quire.event.v1.TopUpsAnswer
+	(*TopUp)(nil),               // 128: quire.event.v1.TopUp
+	(*RevenueQuery)(nil),        // 129: quire.event.v1.RevenueQuery
+	(*RevenueAnswer)(nil),       // 130: quire.event.v1.RevenueAnswer
+	(*MonthRevenue)(nil),        // 131: quire.event.v1.MonthRevenue
+	(*FailedCharge)(nil),        // 132: quire.event.v1.FailedCharge
+	(*UsageQuery)(nil),          // 133: quire.event.v1.UsageQuery
+	(*LedgerQuery)(nil),         // 134: quire.event.v1.LedgerQuery
+	(*UsageDaysQuery)(nil),      // 135: quire.event.v1.UsageDaysQuery
+	(*StatementQuery)(nil),      // 136: quire.event.v1.StatementQuery
+	(*ExplainQuery)(nil),        // 137: quire.event.v1.ExplainQuery
+	(*AuditQuery)(nil),          // 138: quire.event.v1.AuditQuery
+	(*AllowanceQuery)(nil),      // 139: quire.event.v1.AllowanceQuery
+	(*AdminLogQuery)(nil),       // 140: quire.event.v1.AdminLogQuery
+	(*AccountsQuery)(nil),       // 141: quire.event.v1.AccountsQuery
+	(*PricesQuery)(nil),         // 142: quire.event.v1.PricesQuery
+	(*PriceList)(nil),           // 143: quire.event.v1.PriceList
+	(*QueryAnswer)(nil),         // 144: quire.event.v1.QueryAnswer
+	(*RecentQuery)(nil),         // 145: quire.event.v1.RecentQuery
+	(*RecentAnswer)(nil),        // 146: quire.event.v1.RecentAnswer
+	(*RecentRequest)(nil),       // 147: quire.event.v1.RecentRequest
+	(*RequestTiming)(nil),       // 148: quire.event.v1.RequestTiming
+	(*RequestReport)(nil),       // 149: quire.event.v1.RequestReport
+	(*HoldQuery)(nil),           // 150: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 151: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 152: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 153: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 154: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 155: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 156: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 157: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 158: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 159: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 160: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 161: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 162: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 163: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 164: quire.event.v1.StatementAnswer
+	(*StatementPeriod)(nil),     // 165: quire.event.v1.StatementPeriod
+	(*StatementLine)(nil),       // 166: quire.event.v1.StatementLine
+	(*StatementCredits)(nil),    // 167: quire.event.v1.StatementCredits
+	(*ExplainAnswer)(nil),       // 168: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 169: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 170: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 171: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 172: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 173: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 174: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 175: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 176: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 177: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 178: quire.event.v1.UserRequest
+	(*ClaimPayments)(nil),       // 179: quire.event.v1.ClaimPayments
+	(*PaymentsLease)(nil),       // 180: quire.event.v1.PaymentsLease
+	(*SetPassword)(nil),         // 181: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 182: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 183: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 184: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 185: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 186: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 187: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 188: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 189: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 190: quire.event.v1.SaveExport
+	(*Export)(nil),              // 191: quire.event.v1.Export
+	(*BegunExport)(nil),         // 192: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 193: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 194: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 195: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 196: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 197: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 198: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 199: quire.event.v1.UserAnswer
+	(*User)(nil),                // 200: quire.event.v1.User
+	(*BillingState)(nil),        // 201: quire.event.v1.BillingState
+	(*BookState)(nil),           // 202: quire.event.v1.BookState
+	(*SourceState)(nil),         // 203: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 204: quire.event.v1.AccountState
+	(*TopUpState)(nil),          // 205: quire.event.v1.TopUpState
+	(*RefundState)(nil),         // 206: quire.event.v1.RefundState
+	(*PaymentState)(nil),        // 207: quire.event.v1.PaymentState
+	(*SpendingState)(nil),       // 208: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 209: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 210: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 211: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 212: quire.event.v1.LateState
+	(*PaidState)(nil),           // 213: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 214: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 215: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 216: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 217: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 218: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 219: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 220: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	20,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -20980,12 +21372,12 @@ var file_event_proto_depIdxs = []int32{
 	25,  // 50: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
 	60,  // 51: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	5,   // 52: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	150, // 53: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	151, // 54: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	155, // 53: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	156, // 54: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
 	62,  // 55: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	6,   // 56: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	22,  // 57: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
-	202, // 58: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
+	207, // 58: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
 	61,  // 59: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
 	7,   // 60: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
 	64,  // 61: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
@@ -21040,165 +21432,172 @@ var file_event_proto_depIdxs = []int32{
 	99,  // 110: quire.event.v1.ReadAnswer.outcome:type_name -> quire.event.v1.Outcome
 	97,  // 111: quire.event.v1.ReadAnswer.versions:type_name -> quire.event.v1.Document
 	97,  // 112: quire.event.v1.ListAnswer.documents:type_name -> quire.event.v1.Document
-	128, // 113: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
-	129, // 114: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
-	131, // 115: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
-	132, // 116: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
-	133, // 117: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
-	134, // 118: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
-	137, // 119: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
-	135, // 120: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
-	136, // 121: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	145, // 122: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	133, // 113: quire.event.v1.Query.usage:type_name -> quire.event.v1.UsageQuery
+	134, // 114: quire.event.v1.Query.ledger:type_name -> quire.event.v1.LedgerQuery
+	136, // 115: quire.event.v1.Query.statement:type_name -> quire.event.v1.StatementQuery
+	137, // 116: quire.event.v1.Query.explain:type_name -> quire.event.v1.ExplainQuery
+	138, // 117: quire.event.v1.Query.audit:type_name -> quire.event.v1.AuditQuery
+	139, // 118: quire.event.v1.Query.allowance:type_name -> quire.event.v1.AllowanceQuery
+	142, // 119: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
+	140, // 120: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
+	141, // 121: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
+	150, // 122: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
 	76,  // 123: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
 	78,  // 124: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
-	130, // 125: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
-	140, // 126: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	117, // 127: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
-	119, // 128: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
-	121, // 129: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
-	124, // 130: quire.event.v1.Query.revenue:type_name -> quire.event.v1.RevenueQuery
-	46,  // 131: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
-	200, // 132: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
-	202, // 133: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
-	123, // 134: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
-	126, // 135: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
-	127, // 136: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
-	11,  // 137: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	83,  // 138: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
-	197, // 139: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
-	197, // 140: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
-	10,  // 141: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	148, // 142: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	158, // 143: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	159, // 144: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	163, // 145: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	166, // 146: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	172, // 147: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	83,  // 148: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	138, // 149: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
-	147, // 150: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	153, // 151: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	154, // 152: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	146, // 153: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	77,  // 154: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	79,  // 155: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	169, // 156: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	141, // 157: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	118, // 158: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
-	120, // 159: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
-	122, // 160: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
-	125, // 161: quire.event.v1.QueryAnswer.revenue:type_name -> quire.event.v1.RevenueAnswer
-	2,   // 162: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	142, // 163: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	2,   // 164: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	3,   // 165: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	143, // 166: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
-	143, // 167: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
-	156, // 168: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	150, // 169: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	151, // 170: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	149, // 171: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	53,  // 172: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	151, // 173: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	156, // 174: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	25,  // 175: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	5,   // 176: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	152, // 177: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	155, // 178: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	11,  // 179: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	157, // 180: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	157, // 181: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	156, // 182: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	164, // 183: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	160, // 184: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	162, // 185: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	161, // 186: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
-	24,  // 187: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	165, // 188: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	3,   // 189: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	18,  // 190: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
-	167, // 191: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	168, // 192: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	18,  // 193: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
-	170, // 194: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	171, // 195: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	189, // 196: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	190, // 197: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	191, // 198: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	192, // 199: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	193, // 200: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	176, // 201: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	177, // 202: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	188, // 203: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	178, // 204: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	179, // 205: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	180, // 206: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	181, // 207: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	182, // 208: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	183, // 209: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	184, // 210: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	185, // 211: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	174, // 212: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
-	12,  // 213: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	186, // 214: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	13,  // 215: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	187, // 216: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	14,  // 217: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	195, // 218: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	195, // 219: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	191, // 220: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	186, // 221: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	175, // 222: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
-	12,  // 223: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	83,  // 224: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	198, // 225: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	199, // 226: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	214, // 227: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	215, // 228: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	197, // 229: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	197, // 230: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
-	18,  // 231: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
-	83,  // 232: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	209, // 233: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	212, // 234: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	213, // 235: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	213, // 236: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	208, // 237: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	80,  // 238: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	204, // 239: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	203, // 240: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	25,  // 241: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	207, // 242: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	202, // 243: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
-	46,  // 244: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
-	200, // 245: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
-	47,  // 246: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
-	205, // 247: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	206, // 248: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	53,  // 249: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	25,  // 250: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	203, // 251: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	156, // 252: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	165, // 253: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	156, // 254: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	156, // 255: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	211, // 256: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	210, // 257: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	201, // 258: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
-	156, // 259: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 260: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	165, // 261: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 262: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	213, // 263: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	213, // 264: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	207, // 265: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	60,  // 266: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	267, // [267:267] is the sub-list for method output_type
-	267, // [267:267] is the sub-list for method input_type
-	267, // [267:267] is the sub-list for extension type_name
-	267, // [267:267] is the sub-list for extension extendee
-	0,   // [0:267] is the sub-list for field type_name
+	135, // 125: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
+	145, // 126: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
+	122, // 127: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
+	124, // 128: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
+	126, // 129: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
+	129, // 130: quire.event.v1.Query.revenue:type_name -> quire.event.v1.RevenueQuery
+	117, // 131: quire.event.v1.Query.proof:type_name -> quire.event.v1.ProofQuery
+	119, // 132: quire.event.v1.ProofAnswer.seal:type_name -> quire.event.v1.LoggedMessage
+	120, // 133: quire.event.v1.ProofAnswer.receipt:type_name -> quire.event.v1.TreeLeaf
+	120, // 134: quire.event.v1.ProofAnswer.statement:type_name -> quire.event.v1.TreeLeaf
+	119, // 135: quire.event.v1.ProofAnswer.books:type_name -> quire.event.v1.LoggedMessage
+	121, // 136: quire.event.v1.TreeLeaf.path:type_name -> quire.event.v1.TreeStep
+	46,  // 137: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
+	205, // 138: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
+	207, // 139: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
+	128, // 140: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
+	131, // 141: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
+	132, // 142: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
+	11,  // 143: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	83,  // 144: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
+	202, // 145: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
+	202, // 146: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
+	10,  // 147: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	153, // 148: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	163, // 149: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	164, // 150: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	168, // 151: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	171, // 152: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	177, // 153: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	83,  // 154: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	143, // 155: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
+	152, // 156: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	158, // 157: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	159, // 158: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	151, // 159: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	77,  // 160: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	79,  // 161: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	174, // 162: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	146, // 163: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	123, // 164: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
+	125, // 165: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
+	127, // 166: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
+	130, // 167: quire.event.v1.QueryAnswer.revenue:type_name -> quire.event.v1.RevenueAnswer
+	118, // 168: quire.event.v1.QueryAnswer.proof:type_name -> quire.event.v1.ProofAnswer
+	2,   // 169: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	147, // 170: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	2,   // 171: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	3,   // 172: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	148, // 173: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
+	148, // 174: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
+	161, // 175: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	155, // 176: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	156, // 177: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	154, // 178: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	53,  // 179: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	156, // 180: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	161, // 181: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	25,  // 182: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	5,   // 183: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	157, // 184: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	160, // 185: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	11,  // 186: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	162, // 187: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	162, // 188: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	161, // 189: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	169, // 190: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	165, // 191: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	167, // 192: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	166, // 193: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	24,  // 194: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	170, // 195: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	3,   // 196: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	18,  // 197: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
+	172, // 198: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	173, // 199: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	18,  // 200: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	175, // 201: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	176, // 202: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	194, // 203: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	195, // 204: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	196, // 205: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	197, // 206: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	198, // 207: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	181, // 208: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	182, // 209: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	193, // 210: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	183, // 211: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	184, // 212: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	185, // 213: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	186, // 214: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	187, // 215: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	188, // 216: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	189, // 217: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	190, // 218: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	179, // 219: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
+	12,  // 220: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	191, // 221: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 222: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	192, // 223: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 224: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	200, // 225: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	200, // 226: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	196, // 227: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	191, // 228: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	180, // 229: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
+	12,  // 230: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	83,  // 231: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	203, // 232: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	204, // 233: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	219, // 234: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	220, // 235: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	202, // 236: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	202, // 237: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
+	18,  // 238: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	83,  // 239: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	214, // 240: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	217, // 241: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	218, // 242: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	218, // 243: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	213, // 244: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	80,  // 245: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	209, // 246: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	208, // 247: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	25,  // 248: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	212, // 249: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	207, // 250: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
+	46,  // 251: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
+	205, // 252: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
+	47,  // 253: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
+	210, // 254: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	211, // 255: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	53,  // 256: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	25,  // 257: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	208, // 258: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	161, // 259: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	170, // 260: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	161, // 261: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	161, // 262: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	216, // 263: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	215, // 264: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	206, // 265: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
+	161, // 266: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 267: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	170, // 268: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 269: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	218, // 270: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	218, // 271: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	212, // 272: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	60,  // 273: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	274, // [274:274] is the sub-list for method output_type
+	274, // [274:274] is the sub-list for method input_type
+	274, // [274:274] is the sub-list for extension type_name
+	274, // [274:274] is the sub-list for extension extendee
+	0,   // [0:274] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -21272,8 +21671,9 @@ func file_event_proto_init() {
 		(*Query_Payments)(nil),
 		(*Query_TopUps)(nil),
 		(*Query_Revenue)(nil),
+		(*Query_Proof)(nil),
 	}
-	file_event_proto_msgTypes[124].OneofWrappers = []any{
+	file_event_proto_msgTypes[129].OneofWrappers = []any{
 		(*QueryAnswer_Usage)(nil),
 		(*QueryAnswer_Ledger)(nil),
 		(*QueryAnswer_Statement)(nil),
@@ -21294,9 +21694,10 @@ func file_event_proto_init() {
 		(*QueryAnswer_Payments)(nil),
 		(*QueryAnswer_TopUps)(nil),
 		(*QueryAnswer_Revenue)(nil),
+		(*QueryAnswer_Proof)(nil),
 	}
-	file_event_proto_msgTypes[125].OneofWrappers = []any{}
-	file_event_proto_msgTypes[158].OneofWrappers = []any{
+	file_event_proto_msgTypes[130].OneofWrappers = []any{}
+	file_event_proto_msgTypes[163].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -21321,7 +21722,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   201,
+			NumMessages:   206,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

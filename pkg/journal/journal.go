@@ -212,6 +212,11 @@ func (j *Journal) Get(ctx context.Context, sequence uint64) (Message, error) {
 	return j.get(ctx, map[string]any{"seq": sequence})
 }
 
+// NextOf reads the first message of a subject at or after a sequence, or returns ErrNoMessage.
+func (j *Journal) NextOf(ctx context.Context, subject string, sequence uint64) (Message, error) {
+	return j.get(ctx, map[string]any{"seq": sequence, "next_by_subj": subject})
+}
+
 // LastOf reads the last message of a subject, or returns ErrNoMessage. Any
 // server that holds the stream responds, so the message may be stale for a
 // moment.

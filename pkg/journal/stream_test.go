@@ -225,7 +225,7 @@ func TestEnsureWaitsForTheServer(t *testing.T) {
 	}
 }
 
-func TestLastOfIsTheLastMessageOfASubject(t *testing.T) {
+func TestLastOfAndNextOfAreOfASubject(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	j := journal.Open(nc, "BILLING_0")
 	if _, err := j.LastOf(t.Context(), "billing.0.usage"); !errors.Is(err, journal.ErrUnavailable) {
@@ -245,6 +245,14 @@ func TestLastOfIsTheLastMessageOfASubject(t *testing.T) {
 	publish(t, nc, "billing.0.account", "other")
 	if m, err := j.LastOf(t.Context(), "billing.0.account"); err != nil || m.Sequence != 4 || string(m.Data) != "other" {
 		t.Errorf("%v, %v", m, err)
+	}
+	for from, want := range map[uint64]uint64{0: 1, 2: 2, 3: 3} {
+		if m, err := j.NextOf(t.Context(), "billing.0.usage", from); err != nil || m.Sequence != want {
+			t.Errorf("next of %d: %v, %v", from, m, err)
+		}
+	}
+	if _, err := j.NextOf(t.Context(), "billing.0.usage", 4); !errors.Is(err, journal.ErrNoMessage) {
+		t.Errorf("after the last one: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package billing_test
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"math/rand/v2"
 	"strconv"
@@ -136,6 +137,84 @@ func TestSealsCommitToReceiptsAndStatements(t *testing.T) {
 	}
 	if a := s.audit(); !a.Match || rowsOf(a, "seals") == 0 {
 		t.Errorf("the audit: %v", a)
+	}
+}
+
+// climbs checks that an account's leaf leads to a root of its seal.
+func climbs(t *testing.T, id uint64, l *event.TreeLeaf, to *event.SealedTree) proof.Leaf {
+	t.Helper()
+	leaf := proof.Leaf{Key: proof.Key(l.Key), Sums: proof.Sums(l.Sums), Content: [32]byte(l.Content)}
+	var path []proof.Step
+	for _, step := range l.Path {
+		path = append(path, proof.Step{Bit: int(step.Bit), Other: proof.Root{Hash: [32]byte(step.Hash), Sums: proof.Sums(step.Sums)}})
+	}
+	want, _ := seal.Root(to)
+	if root, ok := proof.Climb(proof.KeyOf(id), &leaf, path); !ok || root != want {
+		t.Errorf("account %d: its leaf leads to %x, %v; the seal has %x", id, root, ok, want)
+	}
+	return leaf
+}
+
+// TestProofsOfAMonth lead from an account's receipt and statement to a seal that the log has.
+func TestProofsOfAMonth(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	r := s.start(sealing(), 0)
+	for id := range uint64(5) {
+		s.account(1000+id, plan.Pro)
+		s.serve(1000+id, plan.LiteGet, 2)
+	}
+	now := time.Now().UTC()
+	this := now.Format("2006-01")
+	closed := time.Date(now.Year(), now.Month()+1, 3, 0, 0, 0, 0, time.UTC).Sub(now)
+	ask := func(id uint64, period string, logged uint64) *event.QueryAnswer {
+		t.Helper()
+		return s.query(&event.Query{Account: id, Query: &event.Query_Proof{Proof: &event.ProofQuery{Period: period, Logged: logged}}})
+	}
+	check := func(id uint64, period string, sealed bool) {
+		t.Helper()
+		var a *event.ProofAnswer
+		eventually.True(t, "a seal has it", func() bool { a = ask(id, period, 1<<40).GetProof(); return a != nil && (a.StatementText != nil) == sealed })
+		batch := &event.UsageBatch{}
+		decode(t, a.Seal.Data, batch)
+		if number := climbs(t, id, a.Receipt, batch.Seal.Accounts).Sums[0]; number < 3 {
+			t.Errorf("the receipt has number %d", number)
+		}
+		if sealed {
+			leaf := climbs(t, id, a.Statement, batch.Seal.Statements[0])
+			if leaf.Content != sha256.Sum256(a.StatementText) || leaf.Sums[0] != 2 || !strings.Contains(string(a.StatementText), `"closed":true`) {
+				t.Errorf("statement %s of %v", a.StatementText, leaf)
+			}
+		}
+		if len(a.Books) != 1 || a.Books[0].Subject != event.PricesSubject(0) {
+			t.Errorf("price books: %v", a.Books)
+		}
+		if early := ask(id, period, a.Seal.Sequence-1); early.Status != event.QueryStatus_QUERY_PENDING && early.GetProof().GetSeal().GetSequence() >= a.Seal.Sequence {
+			t.Errorf("of a log without the seal: %v", early)
+		}
+	}
+	for id := range uint64(5) {
+		check(1000+id, this, false)
+	}
+	for _, period := range []string{"2020-01", "x", "2999-01"} {
+		if a := ask(1000, period, 1<<40); a.Status != event.QueryStatus_QUERY_NOT_FOUND {
+			t.Errorf("%s: %v", period, a)
+		}
+	}
+	if a := ask(1000, this, 0); a.Status != event.QueryStatus_QUERY_PENDING {
+		t.Errorf("of an empty log: %v", a)
+	}
+	r.stop()
+	r = s.start(sealing(), closed)
+	s.serve(1000, plan.LiteGet, 1)
+	for id := range uint64(5) {
+		check(1000+id, this, true)
+	}
+	r.stop()
+	s.start(sealing(), closed+later) // the month has left the state of accounts that are used
+	s.serve(1001, plan.LiteGet, 1)
+	for id := range uint64(5) {
+		check(1000+id, this, true)
 	}
 }
 

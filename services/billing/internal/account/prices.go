@@ -78,6 +78,20 @@ func (l *prices) position(millis int64) int {
 	return i
 }
 
+// BooksIn returns the price books in force in a month, YYYY-MM, oldest first. What they point to must not be changed.
+func (f *Fold) BooksIn(period string) []*event.BookState {
+	m, ok := parsePeriod(period)
+	l := &f.prices
+	if !ok || len(l.list) == 0 {
+		return nil
+	}
+	var list []*event.BookState
+	for i := l.position(m.start); i < len(l.list) && (i == 0 || l.list[i].fromMillis < m.end); i++ {
+		list = append(list, l.list[i].state())
+	}
+	return list
+}
+
 // roll moves the account into a month. It resets the counters, keeps the previous month's, brings in a tier that changes with the
 // month, and calls closed with the statement of each older month.
 func (l *prices) roll(a *account, to month, closed func(*event.StatementAnswer)) {

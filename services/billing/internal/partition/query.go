@@ -116,6 +116,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.topUps(query.TopUps), nil
 	case *event.Query_Revenue:
 		return p.revenue(query.Revenue), nil
+	case *event.Query_Proof:
+		return p.proof(ctx, id, query.Proof, now)
 	case *event.Query_Webhooks:
 		return p.webhooks(ctx, id, last)
 	case *event.Query_Alerts:

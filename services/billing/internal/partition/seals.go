@@ -103,18 +103,20 @@ func (p *Partition) addSeals(ctx context.Context) {
 	s.arrived = nil
 	s.mu.Unlock()
 	for _, one := range arrived {
-		if point, known := s.points.At(one.seal.Sequence); known {
-			if root, ok := seal.Root(one.seal.Accounts); ok && root == point.Accounts.Root() {
-				s.committed = root
-			} else {
-				p.deps.Metrics.wrongSeals.Inc()
-				p.log.Error("a seal does not have the root of the accounts: audit the journal", "sequence", one.message.Sequence)
-			}
+		point, known := s.points.At(one.seal.Sequence)
+		root, ok := seal.Root(one.seal.Accounts)
+		ok = ok && root == point.Accounts.Root()
+		if known && ok {
+			s.committed = root
+		} else if known {
+			p.deps.Metrics.wrongSeals.Inc()
+			p.log.Error("a seal does not have the root of the accounts: audit the journal", "sequence", one.message.Sequence)
 		}
 		s.mu.Lock()
 		s.points.Add(one.message.Sequence, one.changed)
-		one.changed = nil
-		s.kept = append(s.kept[max(0, len(s.kept)+1-keptSeals):], one)
+		if one.changed = nil; known && ok {
+			s.kept = append(s.kept[max(0, len(s.kept)+1-keptSeals):], one)
+		}
 		s.mu.Unlock()
 		for _, tree := range one.seal.Statements {
 			if err := p.noteMonth(ctx, seal.Period(tree.Month), one); err != nil {
