@@ -1,0 +1,154 @@
+package proof
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/tilelog"
+)
+
+// ErrNotLogged: the log does not have a message.
+var ErrNotLogged = errors.New("the log does not have the message")
+
+// ErrNoLog: there is no log yet.
+var ErrNoLog = errors.New("there is no log yet")
+
+// Published is the log as of a checkpoint. Its tiles are checked against that where hashes of a proof are read. Safe for concurrent use.
+type Published struct {
+	Checkpoint []byte // a signed note
+	Tree       tlog.Tree
+	reader     *tilelog.Reader
+}
+
+// maxKey bounds a verifier key.
+const maxKey = 1 << 10
+
+// OpenLog reads the present checkpoint of the log in a blob store, or returns ErrNoLog.
+func OpenLog(ctx context.Context, blobs blob.Store) (*Published, error) {
+	l, err := openLog(ctx, blobs)
+	if errors.Is(err, blob.ErrNotFound) {
+		err = fmt.Errorf("%w: %w", ErrNoLog, err)
+	}
+	return l, err
+}
+
+func openLog(ctx context.Context, blobs blob.Store) (*Published, error) {
+	key, err := blob.Read(ctx, blobs, LogKey, maxKey)
+	if err != nil {
+		return nil, err
+	}
+	verifier, err := note.NewVerifier(string(key[:max(0, len(key)-1)])) // without its newline
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", LogKey, err)
+	}
+	l := &Published{reader: tilelog.NewReader(blobs, LogPrefix)}
+	if l.Checkpoint, err = blob.Read(ctx, blobs, LogCheckpoint, tilelog.MaxCheckpoint); err != nil {
+		return nil, err
+	}
+	l.Tree, err = tilelog.Parse(l.Checkpoint, verifier)
+	return l, err
+}
+
+// Include proves that the log has a message: its index, and the hashes of RFC 6962.
+func (l *Published) Include(ctx context.Context, m Message) (index int64, hashes []tlog.Hash, err error) {
+	if index, err = l.find(ctx, m); err != nil {
+		return 0, nil, err
+	}
+	hashes, err = l.reader.ProveInclusion(ctx, index, l.Tree)
+	return index, hashes, err
+}
+
+// Continue proves that the log has the first size entries of an earlier one, and returns the root of those.
+func (l *Published) Continue(ctx context.Context, size int64) (root tlog.Hash, hashes []tlog.Hash, err error) {
+	if root, err = l.reader.RootAt(ctx, size, l.Tree); err != nil {
+		return root, nil, err
+	}
+	hashes, err = l.reader.ProveConsistency(ctx, size, l.Tree)
+	return root, hashes, err
+}
+
+// LastOf returns the sequence of the newest message of a partition in the log, or ErrNotLogged.
+func (l *Published) LastOf(ctx context.Context, partition int) (uint64, error) {
+	at, err := l.last(ctx, partition)
+	return at.entry.Sequence, err
+}
+
+// place is an entry of a partition's message.
+type place struct {
+	index int64
+	entry Message
+}
+
+// next returns the first entry of a partition's message in a range of the log, or ErrNotLogged.
+func (l *Published) next(ctx context.Context, partition int, from, end int64) (at place, err error) {
+	err = l.reader.Entries(ctx, from, end, l.Tree.N, func(index int64, data []byte) error {
+		entry, _ := Decode(data)
+		if m, ok := entry.(Message); ok && m.Partition == partition {
+			at = place{index, m}
+			return errFound
+		}
+		return nil
+	})
+	if err == nil {
+		return at, ErrNotLogged
+	}
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return at, err
+}
+
+var errFound = errors.New("found")
+
+// last returns the newest entry of a partition's messages, or ErrNotLogged.
+func (l *Published) last(ctx context.Context, partition int) (newest place, err error) {
+	err = ErrNotLogged
+	for end, width := l.Tree.N, int64(1); end > 0 && errors.Is(err, ErrNotLogged); width *= 2 {
+		from := max(0, end-width)
+		newest, err = l.lastIn(ctx, partition, from, end)
+		end = from
+	}
+	return newest, err
+}
+
+// lastIn is last in a range.
+func (l *Published) lastIn(ctx context.Context, partition int, from, end int64) (newest place, err error) {
+	newest, err = l.next(ctx, partition, from, end)
+	for at := newest; err == nil; newest = at {
+		if at, err = l.next(ctx, partition, newest.index+1, end); errors.Is(err, ErrNotLogged) {
+			return newest, nil
+		}
+	}
+	return newest, err
+}
+
+// find returns the index of the entry of a message, or ErrNotLogged. A partition's sequences ascend in the log, except where messages were
+// lost: there they begin again at a lower one. If looking at the middle fails for that reason, it reads the log.
+func (l *Published) find(ctx context.Context, want Message) (int64, error) {
+	for from, end := int64(0), l.Tree.N; from < end; {
+		middle := from + (end-from)/2
+		at, err := l.next(ctx, want.Partition, middle, end)
+		switch {
+		case err != nil && !errors.Is(err, ErrNotLogged):
+			return 0, err
+		case err != nil || at.entry.Sequence > want.Sequence:
+			end = middle
+		case at.entry == want:
+			return at.index, nil
+		default:
+			from = at.index + 1
+		}
+	}
+	for from := int64(0); ; {
+		at, err := l.next(ctx, want.Partition, from, l.Tree.N)
+		if err != nil || at.entry == want {
+			return at.index, err
+		}
+		from = at.index + 1
+	}
+}
