@@ -301,7 +301,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",
-			meaning: "How long the request logs of accounts keep a request. Each account also keeps at most 10,000 requests.",
+			meaning: "How long the request logs of accounts keep a request. Each account also keeps at most 10,000 requests. Entries of its chain stay for as long, and at least since the beginning of the previous month.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_MESSAGES", value: config.Int(&s.SnapshotMessages, 1, 1<<30), readers: Billing, fallback: "50000",

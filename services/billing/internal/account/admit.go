@@ -118,7 +118,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	v.Decision, v.Charge = event.Decision_ADMITTED, h.charge
 	v.Remaining = remaining(term.Limit, a.current.used[h.key])
 	v.Announce = h.write && a.alerts.wantsContent()
-	f.linkHold(a, entryAdmitted, h, f.time)
+	f.linkHold(a, event.EntryAdmitted, h, f.time)
 	f.setReceipt(a, v)
 }
 

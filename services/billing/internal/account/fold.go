@@ -207,6 +207,7 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	if err != nil {
 		err = fmt.Errorf("fold message %d: %w", m.Sequence, err)
 	}
+	f.effects.TimeMillis = f.time
 	return f.effects, err
 }
 
@@ -221,7 +222,7 @@ func (f *Fold) resetEffects() {
 	e.Answers, e.Ledger, e.Closed, e.Changed, e.Recreated = e.Answers[:0], e.Ledger[:0], e.Closed[:0], e.Changed[:0], e.Recreated[:0]
 	e.Admin, e.Alerts, e.Usage, e.Refused, e.Quarantined = e.Admin[:0], e.Alerts[:0], e.Usage[:0], e.Refused[:0], e.Quarantined[:0]
 	e.Requests, e.Entries = e.Requests[:0], e.Entries[:0]
-	e.Rules, e.Head, e.Seal = f.rules, Head{}, nil
+	e.TimeMillis, e.Rules, e.Head, e.Seal = f.time, f.rules, Head{}, nil
 	f.credits.ordinal = 0
 	f.watched = f.watched[:0]
 	clear(f.alerts.alerted)

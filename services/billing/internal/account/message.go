@@ -91,6 +91,7 @@ type Effects struct {
 	Quarantined []Quarantined
 	Entries     []AccountEntry // in order
 	Seal        *event.Seal    // of the message; nil: none
+	TimeMillis  int64          // of the fold, with the message
 	Rules       uint32         // that decided the message
 	Head        Head           // of the chain, with the message
 }

@@ -235,7 +235,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		take(&f.base, "late paid holds", &a.latePaid, 1)
 		f.credits.enterReturn(a, h.admission(), h.cost, at)
 	}
-	f.linkHold(a, entryFree, h, at)
+	f.linkHold(a, event.EntryFree, h, at)
 	f.credits.refund(a, h, at)
 	f.records.returned(a, h.request, h.time, h.index)
 	h.charge, h.cost = event.ChargeSource_CHARGE_QUOTA, 0
@@ -294,10 +294,10 @@ func (p *paidRequest) admission(key plan.QuotaKey) admission {
 }
 
 // freed is the account's entry that a void has made the request free.
-func (p *paidRequest) freed(key plan.QuotaKey, month uint32, at int64) *entry {
-	return &entry{
-		kind: entryFree, time: at, month: month, key: key, charge: uint8(event.ChargeSource_CHARGE_CREDITS), micros: int64(p.cost),
-		number: p.keyNumber, request: p.request,
+func (p *paidRequest) freed(key plan.QuotaKey, month uint32, at int64) *event.Entry {
+	return &event.Entry{
+		Kind: event.EntryFree, TimeMs: at, Month: decimalMonth(month), QuotaKey: uint8(key), Charge: uint8(event.ChargeSource_CHARGE_CREDITS),
+		Micros: int64(p.cost), Key: p.keyNumber, Request: p.request,
 	}
 }
 

@@ -110,7 +110,7 @@ func (f *Fold) forgive(a *account, h *hold) {
 		reduce(&of.spent[h.key], h.cost)
 		f.countDay(a, h.day, h.key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -int64(h.cost)})
 		c.clampPeriods(h.key)
-		f.linkHold(a, entryFree, h, f.time)
+		f.linkHold(a, event.EntryFree, h, f.time)
 	}
 	if a.spending.day == h.day {
 		reduce(&a.spending.today, h.cost)

@@ -189,7 +189,7 @@ func TestADamagedReceiptIsNotRestored(t *testing.T) {
 			t.Errorf("%v is restored", s)
 		}
 	}
-	full := receipt{number: 1, hash: firstHash(alice)}
+	full := receipt{number: 1, hash: event.FirstEntryHash(event.AccountID(alice))}
 	if again, err := restoreReceipt(&event.AccountState{ReceiptNumber: 1, Receipt: full.state()}); err != nil || again != full || !slices.Equal(full.state(), full.hash[:]) {
 		t.Errorf("%v: %v", again, err)
 	}

@@ -120,7 +120,7 @@ func (f *Fold) giveBack(h *hold, at int64) {
 			take(&f.base, "paid requests", &c.charging().paid[h.key], 1)
 		}
 		f.countDay(a, h.day, h.key, h.counted(-1))
-		f.linkHold(a, entryUndone, h, at)
+		f.linkHold(a, event.EntryUndone, h, at)
 	}
 	f.credits.refund(a, h, at)
 	if h.movable {
@@ -254,7 +254,10 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	}
 	if !covered {
 		a.current.charging().waived[key]++
-		f.link(a, &entry{kind: entryLate, time: f.time, month: h.month, key: key, charge: chargeWaived, number: keyNumber, request: request})
+		f.link(a, &event.Entry{
+			Kind: event.EntryLate, TimeMs: f.time, Month: decimalMonth(h.month), QuotaKey: uint8(key), Charge: event.ChargeWaived,
+			Key: keyNumber, Request: request,
+		})
 		f.records.ended(h, SettlementWaived)
 		f.holds.freeHold(h)
 		return
@@ -265,7 +268,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	}
 	f.alerts.usedMore(a, key, term.Limit)
 	f.countDay(a, h.day, key, h.counted(1))
-	f.linkHold(a, entryLate, h, f.time)
+	f.linkHold(a, event.EntryLate, h, f.time)
 	f.records.traceCharged(h, uint64(term.Price))
 	f.records.recordCharged(h)
 	if f.records.watches(request) {

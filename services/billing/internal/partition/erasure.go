@@ -33,7 +33,7 @@ func (p *Partition) summary(ctx context.Context, id event.AccountID) (*event.Acc
 	return p.fold.Summary(uint64(id)), nil
 }
 
-// eraseRows deletes the requests and the webhooks of an account ended in the journal, once all of its requests and alerts are in
+// eraseRows deletes the requests, the entries and the webhooks of an account ended in the journal, once all of them and its alerts are in
 // the read model: later ones would stay.
 func (p *Partition) eraseRows(ctx context.Context, id event.AccountID) error {
 	last, err := p.end.LastSequence(ctx)
@@ -44,7 +44,7 @@ func (p *Partition) eraseRows(ctx context.Context, id event.AccountID) error {
 		err = p.projection.Written(ctx, last)
 	}
 	if err == nil {
-		err = p.projection.EraseRequests(ctx, id)
+		err = p.projection.Erase(ctx, id)
 	}
 	if err != nil {
 		return err

@@ -217,6 +217,6 @@ func reportsOf(m *event.RequestReport) ([]projection.Report, error) {
 // sweepRequests deletes old requests until ctx ends.
 func (p *Partition) sweepRequests(ctx context.Context) {
 	p.sweep(ctx, sweepRequestsEvery, "old requests could not be deleted yet", func() error {
-		return p.projection.SweepRequests(ctx, p.now(), p.cfg.RequestRetention, p.exists)
+		return p.projection.Sweep(ctx, p.now(), p.cfg.RequestRetention, p.exists)
 	})
 }

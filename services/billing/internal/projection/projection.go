@@ -1,5 +1,5 @@
 // Package projection writes the decisions of a billing fold into the read model: ledger entries, the statements of closed
-// months, usage by day, recent requests, the admin log, and alerts to webhooks. It runs behind the fold with a bounded queue. A slow or failing
+// months, usage by day, recent requests, the entries of chains, the admin log, and alerts to webhooks. It runs behind the fold with a bounded queue. A slow or failing
 // store stops verdicts only when the queue is full.
 package projection
 
@@ -26,7 +26,8 @@ const (
 	AdminLog   = "billing_admin_log"
 	Days       = "billing_days"
 	Requests   = "billing_requests"
-	Heads      = "billing_heads" // of the chains, one document per stream
+	Entries    = "billing_entries" // of accounts' chains
+	Heads      = "billing_heads"   // of the chains, one document per stream
 
 	byAccount   = "by_account"
 	byStream    = "by_stream"
@@ -40,7 +41,8 @@ func Collections() []views.Collection {
 		{Name: Statements},
 		{Name: AdminLog, Indexes: []views.Index{{Name: byStream, Keys: []string{"stream", "position"}}}},
 		{Name: Days, Indexes: []views.Index{{Name: byStreamDay, Keys: []string{"stream", "day"}}}},
-		{Name: Requests, Indexes: []views.Index{requestIndex(), requestStreamIndex()}},
+		requestBlocks().declare(),
+		entryBlocks().declare(),
 		{Name: Heads},
 	}
 }
@@ -76,6 +78,7 @@ type Projection struct {
 	queue    []item
 	usage    []usageItem
 	requests requestLog
+	chains   entryLog
 	wanted   uint64       // sequence up to which a caller waits for the days
 	pushed   uint64       // sequence of the last message pushed
 	head     account.Head // of the chain, with that message
@@ -112,7 +115,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	if err != nil {
 		return err
 	}
-	if len(puts) > 0 || len(effects.Usage) > 0 || len(effects.Requests) > 0 {
+	if len(puts) > 0 || len(effects.Usage)+len(effects.Requests)+len(effects.Entries) > 0 {
 		if err := p.gathering.Until(ctx, &p.changes, p.hasRoom); err != nil {
 			return err
 		}
@@ -125,6 +128,7 @@ func (p *Projection) Push(ctx context.Context, sequence uint64, effects account.
 	crowded := p.crowded()
 	p.pushed, p.head = sequence, effects.Head
 	p.requests.push(sequence, effects.Requests)
+	p.chains.push(sequence, &effects)
 	for _, put := range puts {
 		p.queue = append(p.queue, item{sequence, put})
 	}
@@ -202,19 +206,19 @@ func (p *Projection) Wait(ctx context.Context, sequence uint64) error {
 // full reports whether the queue fills a batch. mu is held.
 func (p *Projection) full() bool { return len(p.queue) >= batchPuts || p.crowded() }
 
-// crowded reports whether the changes of days or requests fill a batch. mu is held.
+// crowded reports whether the changes of days, requests or entries fill a batch. mu is held.
 func (p *Projection) crowded() bool {
-	return len(p.usage) >= dayDeltas || p.requests.crowded()
+	return len(p.usage) >= dayDeltas || p.requests.crowded() || len(p.chains.queue) >= requestChanges
 }
 
 // hasRoom reports whether more may be queued.
 func (p *Projection) hasRoom() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.queue) < p.bound && len(p.usage) < maxDeltas && len(p.requests.queue) < maxRequests
+	return len(p.queue) < p.bound && len(p.usage) < maxDeltas && max(len(p.requests.queue), len(p.chains.queue)) < maxRequests
 }
 
-// Pending returns the number of queued documents, without days and requests.
+// Pending returns the number of queued documents, without days, requests and entries.
 func (p *Projection) Pending() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -234,7 +238,7 @@ func (p *Projection) Run(ctx context.Context) error {
 	idle := time.NewTicker(idleEvery)
 	defer idle.Stop()
 	retry := wait.Backoff{Initial: initialPause, Max: maxPause}
-	var rested time.Duration // since only days and requests are queued
+	var rested time.Duration // since only days, requests and entries are queued
 	for ctx.Err() == nil {
 		next := p.changes.Next()
 		if pressing, full := p.pressing(); !pressing {
@@ -273,10 +277,15 @@ func (p *Projection) pressing() (pressing, full bool) {
 	return full || len(p.queue) > 0 || p.done < p.wanted && p.done < p.pushed, full
 }
 
+// settled reports whether no changes of days, requests or entries are queued. mu is held.
+func (p *Projection) settled() bool {
+	return len(p.usage) == 0 && p.requests.empty() && len(p.chains.queue) == 0
+}
+
 func (p *Projection) changesWait() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return len(p.usage) > 0 || !p.requests.empty()
+	return !p.settled()
 }
 
 // logChange logs when the store begins to fail and when it works again.
@@ -298,7 +307,7 @@ func (p *Projection) logChange(ctx context.Context, err error) {
 func (p *Projection) Flush(ctx context.Context) error {
 	for {
 		p.mu.Lock()
-		finished := len(p.queue) == 0 && len(p.usage) == 0 && p.requests.empty() && p.done == p.pushed
+		finished := len(p.queue) == 0 && p.settled() && p.done == p.pushed
 		p.mu.Unlock()
 		if finished {
 			return nil
@@ -317,8 +326,7 @@ func (p *Projection) write(ctx context.Context) error {
 	p.mu.Lock()
 	batch, n := p.next()
 	var byDay map[dayOf][]usageItem
-	var requests []requestItem
-	var reports []Report
+	var changes blockChanges
 	days, sequence := 0, p.done
 	if batch.Stream != "" {
 		byDay, days, batch.To = p.daysOf(batch.To)
@@ -326,14 +334,15 @@ func (p *Projection) write(ctx context.Context) error {
 			n--
 		}
 		batch.Puts = batch.Puts[:n]
-		requests, reports, sequence = p.requests.until(batch.To), p.requests.reports, batch.To
+		changes, sequence = p.changesUntil(batch.To), batch.To
+		changes.reports = p.requests.reports
 		if batch.To == p.head.Sequence {
 			batch.Puts = append(batch.Puts, p.headPut())
 		}
 	}
 	p.mu.Unlock()
 	if batch.Stream != "" && batch.From == batch.To {
-		if len(reports) == 0 {
+		if len(changes.reports) == 0 {
 			return nil
 		}
 		batch = views.Batch{} // reports are from no message
@@ -346,7 +355,7 @@ func (p *Projection) write(ctx context.Context) error {
 	}
 	var added map[event.AccountID]int
 	if err == nil {
-		added, err = p.addRequests(&batch, sequence, requests, reports)
+		added, err = p.addBlocks(&batch, sequence, changes)
 	}
 	if err == nil {
 		err = p.store.Commit(ctx, batch)
@@ -363,7 +372,7 @@ func (p *Projection) write(ctx context.Context) error {
 	for id, n := range added {
 		p.requests.count(id, n)
 	}
-	p.requests.taken(len(requests), len(reports))
+	p.changesTaken(changes)
 	if batch.Stream != "" {
 		p.done = batch.To
 	}
@@ -434,11 +443,14 @@ func (p *Projection) resume(ctx context.Context, cause error) error {
 		days++
 	}
 	p.taken(n, days)
-	taken := p.requests.until(at)
-	for i := range taken {
-		p.requests.count(taken[i].Account, 1) // by the other replica, which may stop before it trims
+	taken := p.changesUntil(at)
+	for i := range taken.requests {
+		p.requests.count(taken.requests[i].Account, 1) // by the other replica, which may stop before it trims
 	}
-	p.requests.taken(len(taken), 0)
+	for i := range taken.entries {
+		p.requests.count(taken.entries[i].Account, 0)
+	}
+	p.changesTaken(taken)
 	p.done, p.pushed = at, max(p.pushed, at)
 	p.changes.Notify()
 	return nil

@@ -27,15 +27,6 @@ const (
 	// maxReports bounds the queued reports, about 50 MB of them. Further ones are dropped. From requestReports on they are written.
 	maxReports     = 100_000
 	requestReports = 25_000
-
-	maxBlock   = 1000 // requests of a block
-	smallBlock = 250  // blocks of a day below this are joined,
-	joinBlocks = 32   // once there are so many
-	loadBlocks = 500  // documents read at a time
-	// maxWritten bounds the accounts whose additions are counted. Beyond it they count anew.
-	maxWritten = 100_000
-	// readAttempts is how often a read begins again because blocks were joined meanwhile.
-	readAttempts = 5
 )
 
 // Groups of fields of a RecentRequest, in its parts.
@@ -45,14 +36,6 @@ const (
 	partPaid
 	partReported
 )
-
-func requestIndex() views.Index {
-	return views.Index{Name: byAccount, Keys: []string{"account", "time"}}
-}
-
-func requestStreamIndex() views.Index {
-	return views.Index{Name: byStream, Keys: []string{"stream", "time"}}
-}
 
 // requestItem is a change of a request by the message with a sequence.
 type requestItem struct {
@@ -103,8 +86,7 @@ func (l *requestLog) push(sequence uint64, changes []account.RequestChange) {
 
 // until returns the queued changes of messages up to a sequence.
 func (l *requestLog) until(sequence uint64) []requestItem {
-	n, _ := slices.BinarySearchFunc(l.queue, sequence+1, func(i requestItem, s uint64) int { return cmp.Compare(i.sequence, s) })
-	return l.queue[:n:n]
+	return until(l.queue, sequence, func(i *requestItem) uint64 { return i.sequence })
 }
 
 // taken removes the first changes and reports. Nobody may use them any more.
@@ -142,8 +124,10 @@ func (l *requestLog) count(id event.AccountID, requests int) {
 	}
 }
 
-// SkipRequests makes Push leave out requests decided before a time, in Unix milliseconds. Call it before Push.
-func (p *Projection) SkipRequests(before int64) { p.requests.from = before }
+// Skip makes Push leave out requests decided before a time, and entries from before another, in Unix milliseconds. Call it before Push.
+func (p *Projection) Skip(requests, entries int64) {
+	p.requests.from, p.chains.from = requests, entries
+}
 
 // Report queues reports, and returns how many of them the full queue did not take.
 func (p *Projection) Report(reports []Report) (dropped int) {

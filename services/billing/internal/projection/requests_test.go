@@ -265,7 +265,7 @@ func TestReportsBeyondTheQueueAreDropped(t *testing.T) {
 
 func sweptAt(t *testing.T, p *Projection, millis int64, exists func(event.AccountID) bool) {
 	t.Helper()
-	if err := p.SweepRequests(t.Context(), time.UnixMilli(millis), time.Hour, exists); err != nil {
+	if err := p.Sweep(t.Context(), time.UnixMilli(millis), time.Hour, exists); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -375,7 +375,7 @@ func TestRequestsOfAnEndedAccountAreErased(t *testing.T) {
 	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
 	pushed(t, p, 1, decided(someone, requestID(noon, 1), noon), decided(other, requestID(noon, 2), noon))
 	p.Report([]Report{reported(someone, requestID(noon, 1), noon, 200)})
-	if err := p.EraseRequests(t.Context(), someone); err != nil {
+	if err := p.Erase(t.Context(), someone); err != nil {
 		t.Fatal(err)
 	}
 	if got := requestsOf(t, p, someone); len(got) != 0 {
