@@ -30,13 +30,14 @@ const (
 	tableNetworks  = "networks"
 	tableState     = "state"
 	tableRequests  = "requests" // of accounts
+	tableEntries   = "entries"  // of accounts' chains
 	tableSnapshots = "snapshots"
 	tableReadModel = "readModel" // as a whole
 )
 
 // otherTables are the names above, in the order of an answer.
 func otherTables() []string {
-	return []string{tableReadModel, tableState, tableAccounts, tableNetworks, tableRequests, tableSnapshots, tableSeals}
+	return []string{tableReadModel, tableState, tableAccounts, tableNetworks, tableRequests, tableEntries, tableSnapshots, tableSeals}
 }
 
 // auditOptions choose what an audit compares.
@@ -134,6 +135,7 @@ type auditing struct {
 	skipped  map[string]bool
 	accounts int
 	requests int
+	entries  int
 	seals    int
 	tables   []*event.AuditTable
 	first    []*event.AuditDifference
@@ -219,7 +221,11 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 
 // written waits for the read model to include everything folded so far, and returns its position; 0 if its store keeps failing.
 func (a *auditing) written(ctx context.Context) (upTo uint64, err error) {
-	upTo = a.position.Get()
+	return a.writtenUpTo(ctx, a.position.Get())
+}
+
+// writtenUpTo waits for the read model to include everything up to a sequence, and returns that; 0 if its store keeps failing.
+func (a *auditing) writtenUpTo(ctx context.Context, upTo uint64) (uint64, error) {
 	for {
 		limited, cancel := context.WithTimeout(ctx, failingTimeout)
 		err := a.projection.Written(limited, upTo)
@@ -291,7 +297,7 @@ func (a *auditing) fold(
 			return err
 		}
 		if rows.Begin(pass == 0); pass == 0 {
-			a.kept, a.requests = a.kept[:always], 0
+			a.kept, a.requests, a.entries = a.kept[:always], 0, 0
 			a.sum = account.Sum{}
 		}
 		a.part, a.partSum = nil, nil
@@ -335,7 +341,7 @@ func (a *auditing) fold(
 			err = a.compareStates(fold, live.image, "")
 		}
 		if err == nil && live.requests {
-			err = a.compareRequests(ctx, fold, live, requests)
+			err = errors.Join(a.compareRequests(ctx, fold, live, requests), a.compareEntries(ctx, fold, live))
 		}
 		if err != nil {
 			return err
@@ -458,7 +464,9 @@ func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sum
 // conclude adds what was found to the answer.
 func (a *auditing) conclude(ctx context.Context, answer *event.AuditAnswer, compared int) error {
 	counts := map[string]*event.AuditTable{}
-	rows := map[string]int{tableAccounts: a.accounts, tableRequests: a.requests, tableSnapshots: compared - len(a.skipped), tableSeals: a.seals}
+	rows := map[string]int{
+		tableAccounts: a.accounts, tableRequests: a.requests, tableEntries: a.entries, tableSnapshots: compared - len(a.skipped), tableSeals: a.seals,
+	}
 	for _, name := range otherTables() {
 		counts[name] = &event.AuditTable{Table: name, Rows: uint64(max(rows[name], 0))}
 	}
