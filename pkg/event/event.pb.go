@@ -8936,6 +8936,7 @@ type Query struct {
 	//	*Query_Alerts
 	//	*Query_UsageDays
 	//	*Query_Recent
+	//	*Query_Entries
 	//	*Query_Plan
 	//	*Query_Payments
 	//	*Query_TopUps
@@ -9130,6 +9131,15 @@ func (x *Query) GetRecent() *RecentQuery {
 	return nil
 }
 
+func (x *Query) GetEntries() *EntriesQuery {
+	if x != nil {
+		if x, ok := x.Query.(*Query_Entries); ok {
+			return x.Entries
+		}
+	}
+	return nil
+}
+
 func (x *Query) GetPlan() *PlanQuery {
 	if x != nil {
 		if x, ok := x.Query.(*Query_Plan); ok {
@@ -9235,6 +9245,10 @@ type Query_Recent struct {
 	Recent *RecentQuery `protobuf:"bytes,80,opt,name=recent,proto3,oneof"`
 }
 
+type Query_Entries struct {
+	Entries *EntriesQuery `protobuf:"bytes,81,opt,name=entries,proto3,oneof"`
+}
+
 type Query_Plan struct {
 	Plan *PlanQuery `protobuf:"bytes,90,opt,name=plan,proto3,oneof"`
 }
@@ -9282,6 +9296,8 @@ func (*Query_Alerts) isQuery_Query() {}
 func (*Query_UsageDays) isQuery_Query() {}
 
 func (*Query_Recent) isQuery_Query() {}
+
+func (*Query_Entries) isQuery_Query() {}
 
 func (*Query_Plan) isQuery_Query() {}
 
@@ -11145,6 +11161,7 @@ type QueryAnswer struct {
 	//	*QueryAnswer_Alerts
 	//	*QueryAnswer_UsageDays
 	//	*QueryAnswer_Recent
+	//	*QueryAnswer_Entries
 	//	*QueryAnswer_Plan
 	//	*QueryAnswer_Payments
 	//	*QueryAnswer_TopUps
@@ -11343,6 +11360,15 @@ func (x *QueryAnswer) GetRecent() *RecentAnswer {
 	return nil
 }
 
+func (x *QueryAnswer) GetEntries() *EntriesAnswer {
+	if x != nil {
+		if x, ok := x.Answer.(*QueryAnswer_Entries); ok {
+			return x.Entries
+		}
+	}
+	return nil
+}
+
 func (x *QueryAnswer) GetPlan() *PlanAnswer {
 	if x != nil {
 		if x, ok := x.Answer.(*QueryAnswer_Plan); ok {
@@ -11456,6 +11482,10 @@ type QueryAnswer_Recent struct {
 	Recent *RecentAnswer `protobuf:"bytes,80,opt,name=recent,proto3,oneof"`
 }
 
+type QueryAnswer_Entries struct {
+	Entries *EntriesAnswer `protobuf:"bytes,81,opt,name=entries,proto3,oneof"`
+}
+
 type QueryAnswer_Plan struct {
 	Plan *PlanAnswer `protobuf:"bytes,90,opt,name=plan,proto3,oneof"`
 }
@@ -11507,6 +11537,8 @@ func (*QueryAnswer_Alerts) isQueryAnswer_Answer() {}
 func (*QueryAnswer_UsageDays) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Recent) isQueryAnswer_Answer() {}
+
+func (*QueryAnswer_Entries) isQueryAnswer_Answer() {}
 
 func (*QueryAnswer_Plan) isQueryAnswer_Answer() {}
 
@@ -11703,6 +11735,143 @@ func (x *RecentAnswer) GetNextCursor() []byte {
 	return nil
 }
 
+// EntriesQuery asks for a page of the account's chain of entries, in order.
+type EntriesQuery struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
+	After         *uint64                `protobuf:"varint,2,opt,name=after,proto3,oneof" json:"after,omitempty"` // number of the entry before the page; unset: from the first that is kept
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntriesQuery) Reset() {
+	*x = EntriesQuery{}
+	mi := &file_event_proto_msgTypes[132]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntriesQuery) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntriesQuery) ProtoMessage() {}
+
+func (x *EntriesQuery) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[132]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntriesQuery.ProtoReflect.Descriptor instead.
+func (*EntriesQuery) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{132}
+}
+
+func (x *EntriesQuery) GetLimit() uint32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *EntriesQuery) GetAfter() uint64 {
+	if x != nil && x.After != nil {
+		return *x.After
+	}
+	return 0
+}
+
+type EntriesAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Newest        uint64                 `protobuf:"varint,1,opt,name=newest,proto3" json:"newest,omitempty"`                          // number of the chain's last entry; 0: there are none
+	NewestHash    []byte                 `protobuf:"bytes,2,opt,name=newest_hash,json=newestHash,proto3" json:"newest_hash,omitempty"` // of the chain with it
+	Kept          uint64                 `protobuf:"varint,3,opt,name=kept,proto3" json:"kept,omitempty"`                              // number of the first entry that is kept; 0: none
+	After         uint64                 `protobuf:"varint,4,opt,name=after,proto3" json:"after,omitempty"`                            // as in the query, or the number before the first that is kept
+	AfterHash     []byte                 `protobuf:"bytes,5,opt,name=after_hash,json=afterHash,proto3" json:"after_hash,omitempty"`    // of the chain with entry `after`; empty: not known, and no entries
+	Entries       []byte                 `protobuf:"bytes,6,opt,name=entries,proto3" json:"entries,omitempty"`                         // 43 bytes each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *EntriesAnswer) Reset() {
+	*x = EntriesAnswer{}
+	mi := &file_event_proto_msgTypes[133]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *EntriesAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*EntriesAnswer) ProtoMessage() {}
+
+func (x *EntriesAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[133]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use EntriesAnswer.ProtoReflect.Descriptor instead.
+func (*EntriesAnswer) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{133}
+}
+
+func (x *EntriesAnswer) GetNewest() uint64 {
+	if x != nil {
+		return x.Newest
+	}
+	return 0
+}
+
+func (x *EntriesAnswer) GetNewestHash() []byte {
+	if x != nil {
+		return x.NewestHash
+	}
+	return nil
+}
+
+func (x *EntriesAnswer) GetKept() uint64 {
+	if x != nil {
+		return x.Kept
+	}
+	return 0
+}
+
+func (x *EntriesAnswer) GetAfter() uint64 {
+	if x != nil {
+		return x.After
+	}
+	return 0
+}
+
+func (x *EntriesAnswer) GetAfterHash() []byte {
+	if x != nil {
+		return x.AfterHash
+	}
+	return nil
+}
+
+func (x *EntriesAnswer) GetEntries() []byte {
+	if x != nil {
+		return x.Entries
+	}
+	return nil
+}
+
 // RecentRequest is one of an account's recent requests, in its present state. Requests that edges refuse never reach the journal: they
 // have no decision.
 type RecentRequest struct {
@@ -11733,7 +11902,7 @@ type RecentRequest struct {
 
 func (x *RecentRequest) Reset() {
 	*x = RecentRequest{}
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[134]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11745,7 +11914,7 @@ func (x *RecentRequest) String() string {
 func (*RecentRequest) ProtoMessage() {}
 
 func (x *RecentRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[132]
+	mi := &file_event_proto_msgTypes[134]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11758,7 +11927,7 @@ func (x *RecentRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecentRequest.ProtoReflect.Descriptor instead.
 func (*RecentRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{132}
+	return file_event_proto_rawDescGZIP(), []int{134}
 }
 
 func (x *RecentRequest) GetRequestId() []byte {
@@ -11916,7 +12085,7 @@ type RequestTiming struct {
 
 func (x *RequestTiming) Reset() {
 	*x = RequestTiming{}
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[135]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -11928,7 +12097,7 @@ func (x *RequestTiming) String() string {
 func (*RequestTiming) ProtoMessage() {}
 
 func (x *RequestTiming) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[133]
+	mi := &file_event_proto_msgTypes[135]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -11941,7 +12110,7 @@ func (x *RequestTiming) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestTiming.ProtoReflect.Descriptor instead.
 func (*RequestTiming) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{133}
+	return file_event_proto_rawDescGZIP(), []int{135}
 }
 
 func (x *RequestTiming) GetIndex() uint32 {
@@ -12039,7 +12208,7 @@ type RequestReport struct {
 
 func (x *RequestReport) Reset() {
 	*x = RequestReport{}
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[136]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12051,7 +12220,7 @@ func (x *RequestReport) String() string {
 func (*RequestReport) ProtoMessage() {}
 
 func (x *RequestReport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[134]
+	mi := &file_event_proto_msgTypes[136]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12064,7 +12233,7 @@ func (x *RequestReport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RequestReport.ProtoReflect.Descriptor instead.
 func (*RequestReport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{134}
+	return file_event_proto_rawDescGZIP(), []int{136}
 }
 
 func (x *RequestReport) GetAccounts() []uint64 {
@@ -12183,7 +12352,7 @@ type HoldQuery struct {
 
 func (x *HoldQuery) Reset() {
 	*x = HoldQuery{}
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[137]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12195,7 +12364,7 @@ func (x *HoldQuery) String() string {
 func (*HoldQuery) ProtoMessage() {}
 
 func (x *HoldQuery) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[135]
+	mi := &file_event_proto_msgTypes[137]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12208,7 +12377,7 @@ func (x *HoldQuery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldQuery.ProtoReflect.Descriptor instead.
 func (*HoldQuery) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{135}
+	return file_event_proto_rawDescGZIP(), []int{137}
 }
 
 func (x *HoldQuery) GetIdempotencyId() []byte {
@@ -12239,7 +12408,7 @@ type HoldAnswer struct {
 
 func (x *HoldAnswer) Reset() {
 	*x = HoldAnswer{}
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[138]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12251,7 +12420,7 @@ func (x *HoldAnswer) String() string {
 func (*HoldAnswer) ProtoMessage() {}
 
 func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[136]
+	mi := &file_event_proto_msgTypes[138]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12264,7 +12433,7 @@ func (x *HoldAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldAnswer.ProtoReflect.Descriptor instead.
 func (*HoldAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{136}
+	return file_event_proto_rawDescGZIP(), []int{138}
 }
 
 func (x *HoldAnswer) GetRequestId() []byte {
@@ -12323,7 +12492,7 @@ type Progress struct {
 
 func (x *Progress) Reset() {
 	*x = Progress{}
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[139]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12335,7 +12504,7 @@ func (x *Progress) String() string {
 func (*Progress) ProtoMessage() {}
 
 func (x *Progress) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[137]
+	mi := &file_event_proto_msgTypes[139]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12348,7 +12517,7 @@ func (x *Progress) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Progress.ProtoReflect.Descriptor instead.
 func (*Progress) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{137}
+	return file_event_proto_rawDescGZIP(), []int{139}
 }
 
 func (x *Progress) GetInstance() string {
@@ -12423,7 +12592,7 @@ type UsageAnswer struct {
 
 func (x *UsageAnswer) Reset() {
 	*x = UsageAnswer{}
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[140]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12435,7 +12604,7 @@ func (x *UsageAnswer) String() string {
 func (*UsageAnswer) ProtoMessage() {}
 
 func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[138]
+	mi := &file_event_proto_msgTypes[140]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12448,7 +12617,7 @@ func (x *UsageAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageAnswer.ProtoReflect.Descriptor instead.
 func (*UsageAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{138}
+	return file_event_proto_rawDescGZIP(), []int{140}
 }
 
 func (x *UsageAnswer) GetAccount() uint64 {
@@ -12668,7 +12837,7 @@ type HeldGrant struct {
 
 func (x *HeldGrant) Reset() {
 	*x = HeldGrant{}
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[141]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12680,7 +12849,7 @@ func (x *HeldGrant) String() string {
 func (*HeldGrant) ProtoMessage() {}
 
 func (x *HeldGrant) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[139]
+	mi := &file_event_proto_msgTypes[141]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12693,7 +12862,7 @@ func (x *HeldGrant) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeldGrant.ProtoReflect.Descriptor instead.
 func (*HeldGrant) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{139}
+	return file_event_proto_rawDescGZIP(), []int{141}
 }
 
 func (x *HeldGrant) GetAmountMicros() uint64 {
@@ -12757,7 +12926,7 @@ type ApiKey struct {
 
 func (x *ApiKey) Reset() {
 	*x = ApiKey{}
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[142]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12769,7 +12938,7 @@ func (x *ApiKey) String() string {
 func (*ApiKey) ProtoMessage() {}
 
 func (x *ApiKey) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[140]
+	mi := &file_event_proto_msgTypes[142]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12782,7 +12951,7 @@ func (x *ApiKey) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ApiKey.ProtoReflect.Descriptor instead.
 func (*ApiKey) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{140}
+	return file_event_proto_rawDescGZIP(), []int{142}
 }
 
 func (x *ApiKey) GetNumber() uint32 {
@@ -12916,7 +13085,7 @@ type CapStatus struct {
 
 func (x *CapStatus) Reset() {
 	*x = CapStatus{}
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[143]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12928,7 +13097,7 @@ func (x *CapStatus) String() string {
 func (*CapStatus) ProtoMessage() {}
 
 func (x *CapStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[141]
+	mi := &file_event_proto_msgTypes[143]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -12941,7 +13110,7 @@ func (x *CapStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CapStatus.ProtoReflect.Descriptor instead.
 func (*CapStatus) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{141}
+	return file_event_proto_rawDescGZIP(), []int{143}
 }
 
 func (x *CapStatus) GetCap() *SpendingCap {
@@ -12987,7 +13156,7 @@ type AdminEntry struct {
 
 func (x *AdminEntry) Reset() {
 	*x = AdminEntry{}
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[144]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -12999,7 +13168,7 @@ func (x *AdminEntry) String() string {
 func (*AdminEntry) ProtoMessage() {}
 
 func (x *AdminEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[142]
+	mi := &file_event_proto_msgTypes[144]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13012,7 +13181,7 @@ func (x *AdminEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminEntry.ProtoReflect.Descriptor instead.
 func (*AdminEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{142}
+	return file_event_proto_rawDescGZIP(), []int{144}
 }
 
 func (x *AdminEntry) GetId() string {
@@ -13116,7 +13285,7 @@ type AdminLogAnswer struct {
 
 func (x *AdminLogAnswer) Reset() {
 	*x = AdminLogAnswer{}
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[145]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13128,7 +13297,7 @@ func (x *AdminLogAnswer) String() string {
 func (*AdminLogAnswer) ProtoMessage() {}
 
 func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[143]
+	mi := &file_event_proto_msgTypes[145]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13141,7 +13310,7 @@ func (x *AdminLogAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AdminLogAnswer.ProtoReflect.Descriptor instead.
 func (*AdminLogAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{143}
+	return file_event_proto_rawDescGZIP(), []int{145}
 }
 
 func (x *AdminLogAnswer) GetEntries() []*AdminEntry {
@@ -13168,7 +13337,7 @@ type AccountsAnswer struct {
 
 func (x *AccountsAnswer) Reset() {
 	*x = AccountsAnswer{}
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[146]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13180,7 +13349,7 @@ func (x *AccountsAnswer) String() string {
 func (*AccountsAnswer) ProtoMessage() {}
 
 func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[144]
+	mi := &file_event_proto_msgTypes[146]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13193,7 +13362,7 @@ func (x *AccountsAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountsAnswer.ProtoReflect.Descriptor instead.
 func (*AccountsAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{144}
+	return file_event_proto_rawDescGZIP(), []int{146}
 }
 
 func (x *AccountsAnswer) GetAccounts() []*AccountSummary {
@@ -13218,7 +13387,7 @@ type AccountSummary struct {
 
 func (x *AccountSummary) Reset() {
 	*x = AccountSummary{}
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[147]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13230,7 +13399,7 @@ func (x *AccountSummary) String() string {
 func (*AccountSummary) ProtoMessage() {}
 
 func (x *AccountSummary) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[145]
+	mi := &file_event_proto_msgTypes[147]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13243,7 +13412,7 @@ func (x *AccountSummary) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountSummary.ProtoReflect.Descriptor instead.
 func (*AccountSummary) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{145}
+	return file_event_proto_rawDescGZIP(), []int{147}
 }
 
 func (x *AccountSummary) GetAccount() uint64 {
@@ -13311,7 +13480,7 @@ type KeyUsage struct {
 
 func (x *KeyUsage) Reset() {
 	*x = KeyUsage{}
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[148]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13323,7 +13492,7 @@ func (x *KeyUsage) String() string {
 func (*KeyUsage) ProtoMessage() {}
 
 func (x *KeyUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[146]
+	mi := &file_event_proto_msgTypes[148]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13336,7 +13505,7 @@ func (x *KeyUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyUsage.ProtoReflect.Descriptor instead.
 func (*KeyUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{146}
+	return file_event_proto_rawDescGZIP(), []int{148}
 }
 
 func (x *KeyUsage) GetQuotaKey() uint32 {
@@ -13423,7 +13592,7 @@ type LedgerEntry struct {
 
 func (x *LedgerEntry) Reset() {
 	*x = LedgerEntry{}
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[149]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13435,7 +13604,7 @@ func (x *LedgerEntry) String() string {
 func (*LedgerEntry) ProtoMessage() {}
 
 func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[147]
+	mi := &file_event_proto_msgTypes[149]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13448,7 +13617,7 @@ func (x *LedgerEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerEntry.ProtoReflect.Descriptor instead.
 func (*LedgerEntry) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{147}
+	return file_event_proto_rawDescGZIP(), []int{149}
 }
 
 func (x *LedgerEntry) GetId() string {
@@ -13573,7 +13742,7 @@ type LedgerAnswer struct {
 
 func (x *LedgerAnswer) Reset() {
 	*x = LedgerAnswer{}
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[150]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13585,7 +13754,7 @@ func (x *LedgerAnswer) String() string {
 func (*LedgerAnswer) ProtoMessage() {}
 
 func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[148]
+	mi := &file_event_proto_msgTypes[150]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13598,7 +13767,7 @@ func (x *LedgerAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerAnswer.ProtoReflect.Descriptor instead.
 func (*LedgerAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{148}
+	return file_event_proto_rawDescGZIP(), []int{150}
 }
 
 func (x *LedgerAnswer) GetEntries() []*LedgerEntry {
@@ -13641,7 +13810,7 @@ type StatementAnswer struct {
 
 func (x *StatementAnswer) Reset() {
 	*x = StatementAnswer{}
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[151]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13653,7 +13822,7 @@ func (x *StatementAnswer) String() string {
 func (*StatementAnswer) ProtoMessage() {}
 
 func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[149]
+	mi := &file_event_proto_msgTypes[151]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13666,7 +13835,7 @@ func (x *StatementAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementAnswer.ProtoReflect.Descriptor instead.
 func (*StatementAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{149}
+	return file_event_proto_rawDescGZIP(), []int{151}
 }
 
 func (x *StatementAnswer) GetPeriod() string {
@@ -13813,7 +13982,7 @@ type StatementPeriod struct {
 
 func (x *StatementPeriod) Reset() {
 	*x = StatementPeriod{}
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[152]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13825,7 +13994,7 @@ func (x *StatementPeriod) String() string {
 func (*StatementPeriod) ProtoMessage() {}
 
 func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[150]
+	mi := &file_event_proto_msgTypes[152]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13838,7 +14007,7 @@ func (x *StatementPeriod) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementPeriod.ProtoReflect.Descriptor instead.
 func (*StatementPeriod) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{150}
+	return file_event_proto_rawDescGZIP(), []int{152}
 }
 
 func (x *StatementPeriod) GetStartMs() int64 {
@@ -13912,7 +14081,7 @@ type StatementLine struct {
 
 func (x *StatementLine) Reset() {
 	*x = StatementLine{}
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[153]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -13924,7 +14093,7 @@ func (x *StatementLine) String() string {
 func (*StatementLine) ProtoMessage() {}
 
 func (x *StatementLine) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[151]
+	mi := &file_event_proto_msgTypes[153]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -13937,7 +14106,7 @@ func (x *StatementLine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementLine.ProtoReflect.Descriptor instead.
 func (*StatementLine) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{151}
+	return file_event_proto_rawDescGZIP(), []int{153}
 }
 
 func (x *StatementLine) GetQuotaKey() uint32 {
@@ -14006,7 +14175,7 @@ type StatementCredits struct {
 
 func (x *StatementCredits) Reset() {
 	*x = StatementCredits{}
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[154]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14018,7 +14187,7 @@ func (x *StatementCredits) String() string {
 func (*StatementCredits) ProtoMessage() {}
 
 func (x *StatementCredits) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[152]
+	mi := &file_event_proto_msgTypes[154]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14031,7 +14200,7 @@ func (x *StatementCredits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatementCredits.ProtoReflect.Descriptor instead.
 func (*StatementCredits) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{152}
+	return file_event_proto_rawDescGZIP(), []int{154}
 }
 
 func (x *StatementCredits) GetOpeningMicros() int64 {
@@ -14127,7 +14296,7 @@ type ExplainAnswer struct {
 
 func (x *ExplainAnswer) Reset() {
 	*x = ExplainAnswer{}
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[155]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14139,7 +14308,7 @@ func (x *ExplainAnswer) String() string {
 func (*ExplainAnswer) ProtoMessage() {}
 
 func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[153]
+	mi := &file_event_proto_msgTypes[155]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14152,7 +14321,7 @@ func (x *ExplainAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainAnswer.ProtoReflect.Descriptor instead.
 func (*ExplainAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{153}
+	return file_event_proto_rawDescGZIP(), []int{155}
 }
 
 func (x *ExplainAnswer) GetRequestId() []byte {
@@ -14363,7 +14532,7 @@ type StorageDay struct {
 
 func (x *StorageDay) Reset() {
 	*x = StorageDay{}
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[156]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14375,7 +14544,7 @@ func (x *StorageDay) String() string {
 func (*StorageDay) ProtoMessage() {}
 
 func (x *StorageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[154]
+	mi := &file_event_proto_msgTypes[156]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14388,7 +14557,7 @@ func (x *StorageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageDay.ProtoReflect.Descriptor instead.
 func (*StorageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{154}
+	return file_event_proto_rawDescGZIP(), []int{156}
 }
 
 func (x *StorageDay) GetDay() uint32 {
@@ -14423,7 +14592,7 @@ type GrantUse struct {
 
 func (x *GrantUse) Reset() {
 	*x = GrantUse{}
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[157]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14435,7 +14604,7 @@ func (x *GrantUse) String() string {
 func (*GrantUse) ProtoMessage() {}
 
 func (x *GrantUse) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[155]
+	mi := &file_event_proto_msgTypes[157]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14448,7 +14617,7 @@ func (x *GrantUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantUse.ProtoReflect.Descriptor instead.
 func (*GrantUse) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{155}
+	return file_event_proto_rawDescGZIP(), []int{157}
 }
 
 func (x *GrantUse) GetGrant() uint64 {
@@ -14498,7 +14667,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[158]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14510,7 +14679,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[156]
+	mi := &file_event_proto_msgTypes[158]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14523,7 +14692,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{156}
+	return file_event_proto_rawDescGZIP(), []int{158}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -14666,7 +14835,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[159]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14678,7 +14847,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[157]
+	mi := &file_event_proto_msgTypes[159]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14691,7 +14860,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{157}
+	return file_event_proto_rawDescGZIP(), []int{159}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -14744,7 +14913,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14756,7 +14925,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14769,7 +14938,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -14825,7 +14994,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14837,7 +15006,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14850,7 +15019,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -14878,7 +15047,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14890,7 +15059,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14903,7 +15072,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -14933,7 +15102,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14945,7 +15114,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14958,7 +15127,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -15008,7 +15177,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15020,7 +15189,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15033,7 +15202,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -15094,7 +15263,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15106,7 +15275,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15119,7 +15288,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -15408,7 +15577,7 @@ type ClaimPayments struct {
 
 func (x *ClaimPayments) Reset() {
 	*x = ClaimPayments{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15420,7 +15589,7 @@ func (x *ClaimPayments) String() string {
 func (*ClaimPayments) ProtoMessage() {}
 
 func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15433,7 +15602,7 @@ func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPayments.ProtoReflect.Descriptor instead.
 func (*ClaimPayments) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *ClaimPayments) GetWorker() string {
@@ -15468,7 +15637,7 @@ type PaymentsLease struct {
 
 func (x *PaymentsLease) Reset() {
 	*x = PaymentsLease{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15480,7 +15649,7 @@ func (x *PaymentsLease) String() string {
 func (*PaymentsLease) ProtoMessage() {}
 
 func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15493,7 +15662,7 @@ func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsLease.ProtoReflect.Descriptor instead.
 func (*PaymentsLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *PaymentsLease) GetWorker() string {
@@ -15531,7 +15700,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15543,7 +15712,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15556,7 +15725,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -15604,7 +15773,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15616,7 +15785,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15629,7 +15798,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -15652,7 +15821,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15664,7 +15833,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15677,7 +15846,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -15718,7 +15887,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15730,7 +15899,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15743,7 +15912,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -15766,7 +15935,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15778,7 +15947,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15791,7 +15960,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -15829,7 +15998,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15841,7 +16010,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15854,7 +16023,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{171}
+	return file_event_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -15890,7 +16059,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15902,7 +16071,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15915,7 +16084,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{172}
+	return file_event_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -15942,7 +16111,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15954,7 +16123,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15967,7 +16136,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{173}
+	return file_event_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -15989,7 +16158,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16001,7 +16170,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16014,7 +16183,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{174}
+	return file_event_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -16043,7 +16212,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16055,7 +16224,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16068,7 +16237,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{175}
+	return file_event_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -16116,7 +16285,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16128,7 +16297,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16141,7 +16310,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{176}
+	return file_event_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -16259,7 +16428,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16271,7 +16440,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16284,7 +16453,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{177}
+	return file_event_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *BegunExport) GetId() string {
@@ -16312,7 +16481,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16324,7 +16493,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16337,7 +16506,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{178}
+	return file_event_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -16367,7 +16536,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16379,7 +16548,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16392,7 +16561,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{179}
+	return file_event_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -16440,7 +16609,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16452,7 +16621,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16465,7 +16634,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{180}
+	return file_event_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -16498,7 +16667,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16510,7 +16679,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16523,7 +16692,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{181}
+	return file_event_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -16591,7 +16760,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16603,7 +16772,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16616,7 +16785,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{182}
+	return file_event_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -16635,7 +16804,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16647,7 +16816,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16660,7 +16829,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{183}
+	return file_event_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -16690,7 +16859,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16702,7 +16871,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16715,7 +16884,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{184}
+	return file_event_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -16808,7 +16977,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16820,7 +16989,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16833,7 +17002,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{185}
+	return file_event_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -16949,7 +17118,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16961,7 +17130,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16974,7 +17143,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{186}
+	return file_event_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -17128,7 +17297,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17140,7 +17309,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17153,7 +17322,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{187}
+	return file_event_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -17194,7 +17363,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17206,7 +17375,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17219,7 +17388,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{188}
+	return file_event_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *SourceState) GetSource() string {
@@ -17330,7 +17499,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17342,7 +17511,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17355,7 +17524,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{189}
+	return file_event_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -17636,7 +17805,7 @@ type TopUpState struct {
 
 func (x *TopUpState) Reset() {
 	*x = TopUpState{}
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17648,7 +17817,7 @@ func (x *TopUpState) String() string {
 func (*TopUpState) ProtoMessage() {}
 
 func (x *TopUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17661,7 +17830,7 @@ func (x *TopUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpState.ProtoReflect.Descriptor instead.
 func (*TopUpState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{190}
+	return file_event_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *TopUpState) GetRule() *SetTopUp {
@@ -17746,7 +17915,7 @@ type RefundState struct {
 
 func (x *RefundState) Reset() {
 	*x = RefundState{}
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17758,7 +17927,7 @@ func (x *RefundState) String() string {
 func (*RefundState) ProtoMessage() {}
 
 func (x *RefundState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17771,7 +17940,7 @@ func (x *RefundState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundState.ProtoReflect.Descriptor instead.
 func (*RefundState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{191}
+	return file_event_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *RefundState) GetRequestId() []byte {
@@ -17816,7 +17985,7 @@ type PaymentState struct {
 
 func (x *PaymentState) Reset() {
 	*x = PaymentState{}
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17828,7 +17997,7 @@ func (x *PaymentState) String() string {
 func (*PaymentState) ProtoMessage() {}
 
 func (x *PaymentState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17841,7 +18010,7 @@ func (x *PaymentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentState.ProtoReflect.Descriptor instead.
 func (*PaymentState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{192}
+	return file_event_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *PaymentState) GetProvider() string {
@@ -17940,7 +18109,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17952,7 +18121,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17965,7 +18134,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{193}
+	return file_event_proto_rawDescGZIP(), []int{195}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -18001,7 +18170,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[196]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18013,7 +18182,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[196]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18026,7 +18195,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{194}
+	return file_event_proto_rawDescGZIP(), []int{196}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -18070,7 +18239,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[197]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18082,7 +18251,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[197]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18095,7 +18264,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{195}
+	return file_event_proto_rawDescGZIP(), []int{197}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -18199,7 +18368,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[198]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18211,7 +18380,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[198]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18224,7 +18393,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{196}
+	return file_event_proto_rawDescGZIP(), []int{198}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -18297,7 +18466,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[199]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18309,7 +18478,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[199]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18322,7 +18491,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{197}
+	return file_event_proto_rawDescGZIP(), []int{199}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -18380,7 +18549,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[200]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18392,7 +18561,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[200]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18405,7 +18574,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{198}
+	return file_event_proto_rawDescGZIP(), []int{200}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -18510,7 +18679,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[199]
+	mi := &file_event_proto_msgTypes[201]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18522,7 +18691,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[199]
+	mi := &file_event_proto_msgTypes[201]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18535,7 +18704,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{199}
+	return file_event_proto_rawDescGZIP(), []int{201}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -18671,7 +18840,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[200]
+	mi := &file_event_proto_msgTypes[202]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18683,7 +18852,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[200]
+	mi := &file_event_proto_msgTypes[202]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18696,7 +18865,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{200}
+	return file_event_proto_rawDescGZIP(), []int{202}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -18747,7 +18916,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[201]
+	mi := &file_event_proto_msgTypes[203]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18759,7 +18928,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[201]
+	mi := &file_event_proto_msgTypes[203]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18772,7 +18941,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{201}
+	return file_event_proto_rawDescGZIP(), []int{203}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -18818,7 +18987,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[202]
+	mi := &file_event_proto_msgTypes[204]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18830,7 +18999,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[202]
+	mi := &file_event_proto_msgTypes[204]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18843,7 +19012,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{202}
+	return file_event_proto_rawDescGZIP(), []int{204}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -18924,7 +19093,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[203]
+	mi := &file_event_proto_msgTypes[205]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18936,7 +19105,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[203]
+	mi := &file_event_proto_msgTypes[205]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18949,7 +19118,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{203}
+	return file_event_proto_rawDescGZIP(), []int{205}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -19113,7 +19282,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[204]
+	mi := &file_event_proto_msgTypes[206]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -19125,7 +19294,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[204]
+	mi := &file_event_proto_msgTypes[206]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -19138,7 +19307,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{204}
+	return file_event_proto_rawDescGZIP(), []int{206}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -19195,7 +19364,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[205]
+	mi := &file_event_proto_msgTypes[207]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -19207,7 +19376,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[205]
+	mi := &file_event_proto_msgTypes[207]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -19220,7 +19389,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{205}
+	return file_event_proto_rawDescGZIP(), []int{207}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -19951,7 +20120,7 @@ const file_event_proto_rawDesc = "" +
 	"\vEraseAnswer\x12\x1a\n" +
 	"\bdeleting\x18\x01 \x01(\rR\bdeleting\"*\n" +
 	"\fAnnouncement\x12\x1a\n" +
-	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\x97\t\n" +
+	"\baccounts\x18\x01 \x03(\x06R\baccounts\"\xd1\t\n" +
 	"\x05Query\x12\x15\n" +
 	"\x06now_ms\x18\x01 \x01(\x03R\x05nowMs\x12\x18\n" +
 	"\aaccount\x18\x02 \x01(\x06R\aaccount\x12\x18\n" +
@@ -19971,7 +20140,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06alerts\x183 \x01(\v2\x1b.quire.event.v1.AlertsQueryH\x00R\x06alerts\x12?\n" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1e.quire.event.v1.UsageDaysQueryH\x00R\tusageDays\x125\n" +
-	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recent\x12/\n" +
+	"\x06recent\x18P \x01(\v2\x1b.quire.event.v1.RecentQueryH\x00R\x06recent\x128\n" +
+	"\aentries\x18Q \x01(\v2\x1c.quire.event.v1.EntriesQueryH\x00R\aentries\x12/\n" +
 	"\x04plan\x18Z \x01(\v2\x19.quire.event.v1.PlanQueryH\x00R\x04plan\x12;\n" +
 	"\bpayments\x18[ \x01(\v2\x1d.quire.event.v1.PaymentsQueryH\x00R\bpayments\x126\n" +
 	"\atop_ups\x18\\ \x01(\v2\x1b.quire.event.v1.TopUpsQueryH\x00R\x06topUps\x128\n" +
@@ -20119,7 +20289,7 @@ const file_event_proto_rawDesc = "" +
 	"\bupcoming\x18\x02 \x03(\v2\x19.quire.event.v1.BookStateR\bupcoming\x12\x14\n" +
 	"\x05rules\x18\x03 \x01(\rR\x05rules\x12\x1c\n" +
 	"\twithdrawn\x18\x04 \x03(\tR\twithdrawn\x12\x1a\n" +
-	"\baccounts\x18\x05 \x03(\x04R\baccounts\"\x8c\n" +
+	"\baccounts\x18\x05 \x03(\x04R\baccounts\"\xc7\n" +
 	"\n" +
 	"\vQueryAnswer\x123\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x1b.quire.event.v1.QueryStatusR\x06status\x123\n" +
@@ -20141,7 +20311,8 @@ const file_event_proto_rawDesc = "" +
 	"\x06alerts\x183 \x01(\v2\x1c.quire.event.v1.AlertsAnswerH\x00R\x06alerts\x12@\n" +
 	"\n" +
 	"usage_days\x18F \x01(\v2\x1f.quire.event.v1.UsageDaysAnswerH\x00R\tusageDays\x126\n" +
-	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recent\x120\n" +
+	"\x06recent\x18P \x01(\v2\x1c.quire.event.v1.RecentAnswerH\x00R\x06recent\x129\n" +
+	"\aentries\x18Q \x01(\v2\x1d.quire.event.v1.EntriesAnswerH\x00R\aentries\x120\n" +
 	"\x04plan\x18Z \x01(\v2\x1a.quire.event.v1.PlanAnswerH\x00R\x04plan\x12<\n" +
 	"\bpayments\x18[ \x01(\v2\x1e.quire.event.v1.PaymentsAnswerH\x00R\bpayments\x127\n" +
 	"\atop_ups\x18\\ \x01(\v2\x1c.quire.event.v1.TopUpsAnswerH\x00R\x06topUps\x129\n" +
@@ -20168,7 +20339,20 @@ const file_event_proto_rawDesc = "" +
 	"\fRecentAnswer\x129\n" +
 	"\brequests\x18\x01 \x03(\v2\x1d.quire.event.v1.RecentRequestR\brequests\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"\xf1\x04\n" +
+	"nextCursor\"I\n" +
+	"\fEntriesQuery\x12\x14\n" +
+	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x19\n" +
+	"\x05after\x18\x02 \x01(\x04H\x00R\x05after\x88\x01\x01B\b\n" +
+	"\x06_after\"\xab\x01\n" +
+	"\rEntriesAnswer\x12\x16\n" +
+	"\x06newest\x18\x01 \x01(\x04R\x06newest\x12\x1f\n" +
+	"\vnewest_hash\x18\x02 \x01(\fR\n" +
+	"newestHash\x12\x12\n" +
+	"\x04kept\x18\x03 \x01(\x04R\x04kept\x12\x14\n" +
+	"\x05after\x18\x04 \x01(\x04R\x05after\x12\x1d\n" +
+	"\n" +
+	"after_hash\x18\x05 \x01(\fR\tafterHash\x12\x18\n" +
+	"\aentries\x18\x06 \x01(\fR\aentries\"\xf1\x04\n" +
 	"\rRecentRequest\x12\x1d\n" +
 	"\n" +
 	"request_id\x18\x01 \x01(\fR\trequestId\x12\x17\n" +
@@ -21094,7 +21278,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 206)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 208)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(ContentAction)(0),          // 1: quire.event.v1.ContentAction
@@ -21243,80 +21427,82 @@ var file_event_proto_goTypes = []any{
 	(*QueryAnswer)(nil),         // 144: quire.event.v1.QueryAnswer
 	(*RecentQuery)(nil),         // 145: quire.event.v1.RecentQuery
 	(*RecentAnswer)(nil),        // 146: quire.event.v1.RecentAnswer
-	(*RecentRequest)(nil),       // 147: quire.event.v1.RecentRequest
-	(*RequestTiming)(nil),       // 148: quire.event.v1.RequestTiming
-	(*RequestReport)(nil),       // 149: quire.event.v1.RequestReport
-	(*HoldQuery)(nil),           // 150: quire.event.v1.HoldQuery
-	(*HoldAnswer)(nil),          // 151: quire.event.v1.HoldAnswer
-	(*Progress)(nil),            // 152: quire.event.v1.Progress
-	(*UsageAnswer)(nil),         // 153: quire.event.v1.UsageAnswer
-	(*HeldGrant)(nil),           // 154: quire.event.v1.HeldGrant
-	(*ApiKey)(nil),              // 155: quire.event.v1.ApiKey
-	(*CapStatus)(nil),           // 156: quire.event.v1.CapStatus
-	(*AdminEntry)(nil),          // 157: quire.event.v1.AdminEntry
-	(*AdminLogAnswer)(nil),      // 158: quire.event.v1.AdminLogAnswer
-	(*AccountsAnswer)(nil),      // 159: quire.event.v1.AccountsAnswer
-	(*AccountSummary)(nil),      // 160: quire.event.v1.AccountSummary
-	(*KeyUsage)(nil),            // 161: quire.event.v1.KeyUsage
-	(*LedgerEntry)(nil),         // 162: quire.event.v1.LedgerEntry
-	(*LedgerAnswer)(nil),        // 163: quire.event.v1.LedgerAnswer
-	(*StatementAnswer)(nil),     // 164: quire.event.v1.StatementAnswer
-	(*StatementPeriod)(nil),     // 165: quire.event.v1.StatementPeriod
-	(*StatementLine)(nil),       // 166: quire.event.v1.StatementLine
-	(*StatementCredits)(nil),    // 167: quire.event.v1.StatementCredits
-	(*ExplainAnswer)(nil),       // 168: quire.event.v1.ExplainAnswer
-	(*StorageDay)(nil),          // 169: quire.event.v1.StorageDay
-	(*GrantUse)(nil),            // 170: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 171: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 172: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 173: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 174: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 175: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 176: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 177: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 178: quire.event.v1.UserRequest
-	(*ClaimPayments)(nil),       // 179: quire.event.v1.ClaimPayments
-	(*PaymentsLease)(nil),       // 180: quire.event.v1.PaymentsLease
-	(*SetPassword)(nil),         // 181: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 182: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 183: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 184: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 185: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 186: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 187: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 188: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 189: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 190: quire.event.v1.SaveExport
-	(*Export)(nil),              // 191: quire.event.v1.Export
-	(*BegunExport)(nil),         // 192: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 193: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 194: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 195: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 196: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 197: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 198: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 199: quire.event.v1.UserAnswer
-	(*User)(nil),                // 200: quire.event.v1.User
-	(*BillingState)(nil),        // 201: quire.event.v1.BillingState
-	(*BookState)(nil),           // 202: quire.event.v1.BookState
-	(*SourceState)(nil),         // 203: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 204: quire.event.v1.AccountState
-	(*TopUpState)(nil),          // 205: quire.event.v1.TopUpState
-	(*RefundState)(nil),         // 206: quire.event.v1.RefundState
-	(*PaymentState)(nil),        // 207: quire.event.v1.PaymentState
-	(*SpendingState)(nil),       // 208: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 209: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 210: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 211: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 212: quire.event.v1.LateState
-	(*PaidState)(nil),           // 213: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 214: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 215: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 216: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 217: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 218: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 219: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 220: quire.event.v1.CommandKept
+	(*EntriesQuery)(nil),        // 147: quire.event.v1.EntriesQuery
+	(*EntriesAnswer)(nil),       // 148: quire.event.v1.EntriesAnswer
+	(*RecentRequest)(nil),       // 149: quire.event.v1.RecentRequest
+	(*RequestTiming)(nil),       // 150: quire.event.v1.RequestTiming
+	(*RequestReport)(nil),       // 151: quire.event.v1.RequestReport
+	(*HoldQuery)(nil),           // 152: quire.event.v1.HoldQuery
+	(*HoldAnswer)(nil),          // 153: quire.event.v1.HoldAnswer
+	(*Progress)(nil),            // 154: quire.event.v1.Progress
+	(*UsageAnswer)(nil),         // 155: quire.event.v1.UsageAnswer
+	(*HeldGrant)(nil),           // 156: quire.event.v1.HeldGrant
+	(*ApiKey)(nil),              // 157: quire.event.v1.ApiKey
+	(*CapStatus)(nil),           // 158: quire.event.v1.CapStatus
+	(*AdminEntry)(nil),          // 159: quire.event.v1.AdminEntry
+	(*AdminLogAnswer)(nil),      // 160: quire.event.v1.AdminLogAnswer
+	(*AccountsAnswer)(nil),      // 161: quire.event.v1.AccountsAnswer
+	(*AccountSummary)(nil),      // 162: quire.event.v1.AccountSummary
+	(*KeyUsage)(nil),            // 163: quire.event.v1.KeyUsage
+	(*LedgerEntry)(nil),         // 164: quire.event.v1.LedgerEntry
+	(*LedgerAnswer)(nil),        // 165: quire.event.v1.LedgerAnswer
+	(*StatementAnswer)(nil),     // 166: quire.event.v1.StatementAnswer
+	(*StatementPeriod)(nil),     // 167: quire.event.v1.StatementPeriod
+	(*StatementLine)(nil),       // 168: quire.event.v1.StatementLine
+	(*StatementCredits)(nil),    // 169: quire.event.v1.StatementCredits
+	(*ExplainAnswer)(nil),       // 170: quire.event.v1.ExplainAnswer
+	(*StorageDay)(nil),          // 171: quire.event.v1.StorageDay
+	(*GrantUse)(nil),            // 172: quire.event.v1.GrantUse
+	(*AuditAnswer)(nil),         // 173: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 174: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 175: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 176: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 177: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 178: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 179: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 180: quire.event.v1.UserRequest
+	(*ClaimPayments)(nil),       // 181: quire.event.v1.ClaimPayments
+	(*PaymentsLease)(nil),       // 182: quire.event.v1.PaymentsLease
+	(*SetPassword)(nil),         // 183: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 184: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 185: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 186: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 187: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 188: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 189: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 190: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 191: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 192: quire.event.v1.SaveExport
+	(*Export)(nil),              // 193: quire.event.v1.Export
+	(*BegunExport)(nil),         // 194: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 195: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 196: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 197: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 198: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 199: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 200: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 201: quire.event.v1.UserAnswer
+	(*User)(nil),                // 202: quire.event.v1.User
+	(*BillingState)(nil),        // 203: quire.event.v1.BillingState
+	(*BookState)(nil),           // 204: quire.event.v1.BookState
+	(*SourceState)(nil),         // 205: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 206: quire.event.v1.AccountState
+	(*TopUpState)(nil),          // 207: quire.event.v1.TopUpState
+	(*RefundState)(nil),         // 208: quire.event.v1.RefundState
+	(*PaymentState)(nil),        // 209: quire.event.v1.PaymentState
+	(*SpendingState)(nil),       // 210: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 211: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 212: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 213: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 214: quire.event.v1.LateState
+	(*PaidState)(nil),           // 215: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 216: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 217: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 218: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 219: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 220: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 221: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 222: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	20,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -21372,12 +21558,12 @@ var file_event_proto_depIdxs = []int32{
 	25,  // 50: quire.event.v1.SetSpendingCap.cap:type_name -> quire.event.v1.SpendingCap
 	60,  // 51: quire.event.v1.CommandOutcomeBatch.outcomes:type_name -> quire.event.v1.CommandOutcome
 	5,   // 52: quire.event.v1.CommandOutcome.status:type_name -> quire.event.v1.CommandStatus
-	155, // 53: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
-	156, // 54: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
+	157, // 53: quire.event.v1.CommandOutcome.key:type_name -> quire.event.v1.ApiKey
+	158, // 54: quire.event.v1.CommandOutcome.cap:type_name -> quire.event.v1.CapStatus
 	62,  // 55: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	6,   // 56: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	22,  // 57: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
-	207, // 58: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
+	209, // 58: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
 	61,  // 59: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
 	7,   // 60: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
 	64,  // 61: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
@@ -21441,163 +21627,165 @@ var file_event_proto_depIdxs = []int32{
 	142, // 119: quire.event.v1.Query.prices:type_name -> quire.event.v1.PricesQuery
 	140, // 120: quire.event.v1.Query.admin_log:type_name -> quire.event.v1.AdminLogQuery
 	141, // 121: quire.event.v1.Query.accounts:type_name -> quire.event.v1.AccountsQuery
-	150, // 122: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
+	152, // 122: quire.event.v1.Query.hold:type_name -> quire.event.v1.HoldQuery
 	76,  // 123: quire.event.v1.Query.webhooks:type_name -> quire.event.v1.WebhooksQuery
 	78,  // 124: quire.event.v1.Query.alerts:type_name -> quire.event.v1.AlertsQuery
 	135, // 125: quire.event.v1.Query.usage_days:type_name -> quire.event.v1.UsageDaysQuery
 	145, // 126: quire.event.v1.Query.recent:type_name -> quire.event.v1.RecentQuery
-	122, // 127: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
-	124, // 128: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
-	126, // 129: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
-	129, // 130: quire.event.v1.Query.revenue:type_name -> quire.event.v1.RevenueQuery
-	117, // 131: quire.event.v1.Query.proof:type_name -> quire.event.v1.ProofQuery
-	119, // 132: quire.event.v1.ProofAnswer.seal:type_name -> quire.event.v1.LoggedMessage
-	120, // 133: quire.event.v1.ProofAnswer.receipt:type_name -> quire.event.v1.TreeLeaf
-	120, // 134: quire.event.v1.ProofAnswer.statement:type_name -> quire.event.v1.TreeLeaf
-	119, // 135: quire.event.v1.ProofAnswer.books:type_name -> quire.event.v1.LoggedMessage
-	121, // 136: quire.event.v1.TreeLeaf.path:type_name -> quire.event.v1.TreeStep
-	46,  // 137: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
-	205, // 138: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
-	207, // 139: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
-	128, // 140: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
-	131, // 141: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
-	132, // 142: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
-	11,  // 143: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
-	83,  // 144: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
-	202, // 145: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
-	202, // 146: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
-	10,  // 147: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
-	153, // 148: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
-	163, // 149: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
-	164, // 150: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
-	168, // 151: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	171, // 152: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	177, // 153: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
-	83,  // 154: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
-	143, // 155: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
-	152, // 156: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
-	158, // 157: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
-	159, // 158: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
-	151, // 159: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
-	77,  // 160: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
-	79,  // 161: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	174, // 162: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
-	146, // 163: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
-	123, // 164: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
-	125, // 165: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
-	127, // 166: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
-	130, // 167: quire.event.v1.QueryAnswer.revenue:type_name -> quire.event.v1.RevenueAnswer
-	118, // 168: quire.event.v1.QueryAnswer.proof:type_name -> quire.event.v1.ProofAnswer
-	2,   // 169: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
-	147, // 170: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
-	2,   // 171: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
-	3,   // 172: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
-	148, // 173: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
-	148, // 174: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
-	161, // 175: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	155, // 176: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
-	156, // 177: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
-	154, // 178: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
-	53,  // 179: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
-	156, // 180: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
-	161, // 181: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
-	25,  // 182: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
-	5,   // 183: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
-	157, // 184: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
-	160, // 185: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
-	11,  // 186: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
-	162, // 187: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
-	162, // 188: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
-	161, // 189: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
-	169, // 190: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
-	165, // 191: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
-	167, // 192: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
-	166, // 193: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
-	24,  // 194: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
-	170, // 195: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
-	3,   // 196: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
-	18,  // 197: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
-	172, // 198: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	173, // 199: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	18,  // 200: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
-	175, // 201: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	176, // 202: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	194, // 203: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	195, // 204: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	196, // 205: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	197, // 206: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	198, // 207: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	181, // 208: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	182, // 209: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	193, // 210: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	183, // 211: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	184, // 212: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	185, // 213: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	186, // 214: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	187, // 215: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	188, // 216: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	189, // 217: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	190, // 218: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	179, // 219: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
-	12,  // 220: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	191, // 221: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	13,  // 222: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	192, // 223: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	14,  // 224: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	200, // 225: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	200, // 226: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	196, // 227: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	191, // 228: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	180, // 229: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
-	12,  // 230: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	83,  // 231: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	203, // 232: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	204, // 233: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	219, // 234: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	220, // 235: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	202, // 236: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	202, // 237: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
-	18,  // 238: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
-	83,  // 239: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	214, // 240: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	217, // 241: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	218, // 242: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	218, // 243: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	213, // 244: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	80,  // 245: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	209, // 246: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	208, // 247: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	25,  // 248: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	212, // 249: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	207, // 250: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
-	46,  // 251: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
-	205, // 252: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
-	47,  // 253: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
-	210, // 254: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	211, // 255: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	53,  // 256: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	25,  // 257: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	208, // 258: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	161, // 259: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	170, // 260: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	161, // 261: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	161, // 262: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	216, // 263: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	215, // 264: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	206, // 265: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
-	161, // 266: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 267: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	170, // 268: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 269: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	218, // 270: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	218, // 271: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	212, // 272: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	60,  // 273: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	274, // [274:274] is the sub-list for method output_type
-	274, // [274:274] is the sub-list for method input_type
-	274, // [274:274] is the sub-list for extension type_name
-	274, // [274:274] is the sub-list for extension extendee
-	0,   // [0:274] is the sub-list for field type_name
+	147, // 127: quire.event.v1.Query.entries:type_name -> quire.event.v1.EntriesQuery
+	122, // 128: quire.event.v1.Query.plan:type_name -> quire.event.v1.PlanQuery
+	124, // 129: quire.event.v1.Query.payments:type_name -> quire.event.v1.PaymentsQuery
+	126, // 130: quire.event.v1.Query.top_ups:type_name -> quire.event.v1.TopUpsQuery
+	129, // 131: quire.event.v1.Query.revenue:type_name -> quire.event.v1.RevenueQuery
+	117, // 132: quire.event.v1.Query.proof:type_name -> quire.event.v1.ProofQuery
+	119, // 133: quire.event.v1.ProofAnswer.seal:type_name -> quire.event.v1.LoggedMessage
+	120, // 134: quire.event.v1.ProofAnswer.receipt:type_name -> quire.event.v1.TreeLeaf
+	120, // 135: quire.event.v1.ProofAnswer.statement:type_name -> quire.event.v1.TreeLeaf
+	119, // 136: quire.event.v1.ProofAnswer.books:type_name -> quire.event.v1.LoggedMessage
+	121, // 137: quire.event.v1.TreeLeaf.path:type_name -> quire.event.v1.TreeStep
+	46,  // 138: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
+	207, // 139: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
+	209, // 140: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
+	128, // 141: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
+	131, // 142: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
+	132, // 143: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
+	11,  // 144: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
+	83,  // 145: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
+	204, // 146: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
+	204, // 147: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
+	10,  // 148: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
+	155, // 149: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
+	165, // 150: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
+	166, // 151: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
+	170, // 152: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
+	173, // 153: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	179, // 154: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	83,  // 155: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
+	143, // 156: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
+	154, // 157: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
+	160, // 158: quire.event.v1.QueryAnswer.admin_log:type_name -> quire.event.v1.AdminLogAnswer
+	161, // 159: quire.event.v1.QueryAnswer.accounts:type_name -> quire.event.v1.AccountsAnswer
+	153, // 160: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
+	77,  // 161: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
+	79,  // 162: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
+	176, // 163: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	146, // 164: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
+	148, // 165: quire.event.v1.QueryAnswer.entries:type_name -> quire.event.v1.EntriesAnswer
+	123, // 166: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
+	125, // 167: quire.event.v1.QueryAnswer.payments:type_name -> quire.event.v1.PaymentsAnswer
+	127, // 168: quire.event.v1.QueryAnswer.top_ups:type_name -> quire.event.v1.TopUpsAnswer
+	130, // 169: quire.event.v1.QueryAnswer.revenue:type_name -> quire.event.v1.RevenueAnswer
+	118, // 170: quire.event.v1.QueryAnswer.proof:type_name -> quire.event.v1.ProofAnswer
+	2,   // 171: quire.event.v1.RecentQuery.decision:type_name -> quire.event.v1.Decision
+	149, // 172: quire.event.v1.RecentAnswer.requests:type_name -> quire.event.v1.RecentRequest
+	2,   // 173: quire.event.v1.RecentRequest.decision:type_name -> quire.event.v1.Decision
+	3,   // 174: quire.event.v1.RecentRequest.charge:type_name -> quire.event.v1.ChargeSource
+	150, // 175: quire.event.v1.RecentRequest.timing:type_name -> quire.event.v1.RequestTiming
+	150, // 176: quire.event.v1.RequestReport.timings:type_name -> quire.event.v1.RequestTiming
+	163, // 177: quire.event.v1.UsageAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	157, // 178: quire.event.v1.UsageAnswer.keys:type_name -> quire.event.v1.ApiKey
+	158, // 179: quire.event.v1.UsageAnswer.cap:type_name -> quire.event.v1.CapStatus
+	156, // 180: quire.event.v1.UsageAnswer.grants:type_name -> quire.event.v1.HeldGrant
+	53,  // 181: quire.event.v1.ApiKey.quotas:type_name -> quire.event.v1.KeyQuota
+	158, // 182: quire.event.v1.ApiKey.cap:type_name -> quire.event.v1.CapStatus
+	163, // 183: quire.event.v1.ApiKey.usage:type_name -> quire.event.v1.KeyUsage
+	25,  // 184: quire.event.v1.CapStatus.cap:type_name -> quire.event.v1.SpendingCap
+	5,   // 185: quire.event.v1.AdminEntry.status:type_name -> quire.event.v1.CommandStatus
+	159, // 186: quire.event.v1.AdminLogAnswer.entries:type_name -> quire.event.v1.AdminEntry
+	162, // 187: quire.event.v1.AccountsAnswer.accounts:type_name -> quire.event.v1.AccountSummary
+	11,  // 188: quire.event.v1.LedgerEntry.type:type_name -> quire.event.v1.LedgerType
+	164, // 189: quire.event.v1.LedgerEntry.later:type_name -> quire.event.v1.LedgerEntry
+	164, // 190: quire.event.v1.LedgerAnswer.entries:type_name -> quire.event.v1.LedgerEntry
+	163, // 191: quire.event.v1.StatementAnswer.usage:type_name -> quire.event.v1.KeyUsage
+	171, // 192: quire.event.v1.StatementAnswer.storage_days:type_name -> quire.event.v1.StorageDay
+	167, // 193: quire.event.v1.StatementAnswer.periods:type_name -> quire.event.v1.StatementPeriod
+	169, // 194: quire.event.v1.StatementAnswer.credits:type_name -> quire.event.v1.StatementCredits
+	168, // 195: quire.event.v1.StatementPeriod.lines:type_name -> quire.event.v1.StatementLine
+	24,  // 196: quire.event.v1.ExplainAnswer.verdict:type_name -> quire.event.v1.Verdict
+	172, // 197: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
+	3,   // 198: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
+	18,  // 199: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
+	174, // 200: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	175, // 201: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	18,  // 202: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	177, // 203: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	178, // 204: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	196, // 205: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	197, // 206: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	198, // 207: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	199, // 208: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	200, // 209: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	183, // 210: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	184, // 211: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	195, // 212: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	185, // 213: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	186, // 214: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	187, // 215: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	188, // 216: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	189, // 217: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	190, // 218: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	191, // 219: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	192, // 220: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	181, // 221: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
+	12,  // 222: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	193, // 223: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 224: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	194, // 225: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 226: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	202, // 227: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	202, // 228: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	198, // 229: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	193, // 230: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	182, // 231: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
+	12,  // 232: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	83,  // 233: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	205, // 234: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	206, // 235: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	221, // 236: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	222, // 237: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	204, // 238: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	204, // 239: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
+	18,  // 240: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	83,  // 241: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	216, // 242: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	219, // 243: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	220, // 244: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	220, // 245: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	215, // 246: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	80,  // 247: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	211, // 248: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	210, // 249: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	25,  // 250: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	214, // 251: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	209, // 252: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
+	46,  // 253: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
+	207, // 254: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
+	47,  // 255: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
+	212, // 256: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	213, // 257: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	53,  // 258: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	25,  // 259: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	210, // 260: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	163, // 261: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	172, // 262: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	163, // 263: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	163, // 264: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	218, // 265: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	217, // 266: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	208, // 267: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
+	163, // 268: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 269: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	172, // 270: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 271: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	220, // 272: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	220, // 273: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	214, // 274: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	60,  // 275: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	276, // [276:276] is the sub-list for method output_type
+	276, // [276:276] is the sub-list for method input_type
+	276, // [276:276] is the sub-list for extension type_name
+	276, // [276:276] is the sub-list for extension extendee
+	0,   // [0:276] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -21667,6 +21855,7 @@ func file_event_proto_init() {
 		(*Query_Alerts)(nil),
 		(*Query_UsageDays)(nil),
 		(*Query_Recent)(nil),
+		(*Query_Entries)(nil),
 		(*Query_Plan)(nil),
 		(*Query_Payments)(nil),
 		(*Query_TopUps)(nil),
@@ -21690,6 +21879,7 @@ func file_event_proto_init() {
 		(*QueryAnswer_Alerts)(nil),
 		(*QueryAnswer_UsageDays)(nil),
 		(*QueryAnswer_Recent)(nil),
+		(*QueryAnswer_Entries)(nil),
 		(*QueryAnswer_Plan)(nil),
 		(*QueryAnswer_Payments)(nil),
 		(*QueryAnswer_TopUps)(nil),
@@ -21697,7 +21887,8 @@ func file_event_proto_init() {
 		(*QueryAnswer_Proof)(nil),
 	}
 	file_event_proto_msgTypes[130].OneofWrappers = []any{}
-	file_event_proto_msgTypes[163].OneofWrappers = []any{
+	file_event_proto_msgTypes[132].OneofWrappers = []any{}
+	file_event_proto_msgTypes[165].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -21722,7 +21913,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   206,
+			NumMessages:   208,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -108,6 +108,8 @@ func (p *Partition) answerQuery(ctx context.Context, q *event.Query, last uint64
 		return p.usageDays(ctx, id, query.UsageDays, last)
 	case *event.Query_Recent:
 		return p.recentRequests(ctx, id, query.Recent, now)
+	case *event.Query_Entries:
+		return p.entries(ctx, id, query.Entries)
 	case *event.Query_Plan:
 		return p.plan(id, now), nil
 	case *event.Query_Payments:
