@@ -9362,10 +9362,10 @@ func (x *ProofQuery) GetLogged() uint64 {
 	return 0
 }
 
-// ProofAnswer is what a seal has of an account. QUERY_PENDING: no seal in the log has it yet.
+// ProofAnswer is what a seal has of an account.
 type ProofAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Seal          *LoggedMessage         `protobuf:"bytes,1,opt,name=seal,proto3" json:"seal,omitempty"`
+	Seal          *LoggedMessage         `protobuf:"bytes,1,opt,name=seal,proto3" json:"seal,omitempty"`           // absent, with everything else, if the log does not have it yet
 	Receipt       *TreeLeaf              `protobuf:"bytes,2,opt,name=receipt,proto3" json:"receipt,omitempty"`     // of the accounts tree; of another account if this one has no leaf; absent without leaves
 	Statement     *TreeLeaf              `protobuf:"bytes,3,opt,name=statement,proto3" json:"statement,omitempty"` // of a sealed month
 	StatementText []byte                 `protobuf:"bytes,4,opt,name=statement_text,json=statementText,proto3" json:"statement_text,omitempty"`

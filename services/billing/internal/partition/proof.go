@@ -18,10 +18,7 @@ func (p *Partition) proof(ctx context.Context, id event.AccountID, q *event.Proo
 		return answer, err
 	}
 	found, err := p.proofOf(ctx, id, s, q.GetLogged())
-	if err == nil && found == nil {
-		return status(event.QueryStatus_QUERY_PENDING), nil
-	}
-	if err == nil {
+	if err == nil && found.Seal != nil {
 		found.Books, err = p.booksIn(ctx, s.Period)
 	}
 	if err != nil {
@@ -32,8 +29,8 @@ func (p *Partition) proof(ctx context.Context, id event.AccountID, q *event.Proo
 	return answer, nil
 }
 
-// proofOf returns the leaves of an account: of the month's own seal, or of the newest one while the month has none. It is nil if the log
-// does not have that seal yet.
+// proofOf returns the leaves of an account: of the month's own seal, or of the newest one while the month has none. There is no
+// seal in it if the log does not have that one yet.
 func (p *Partition) proofOf(ctx context.Context, id event.AccountID, s *event.StatementAnswer, logged uint64) (*event.ProofAnswer, error) {
 	key := proof.KeyOf(uint64(id))
 	if s.Closed {
@@ -53,13 +50,13 @@ func (p *Partition) proofOf(ctx context.Context, id event.AccountID, s *event.St
 			return &event.ProofAnswer{Seal: loggedMessage(one.message), Receipt: leafOf(point.Accounts.Find(key))}, nil
 		}
 	}
-	return nil, nil
+	return &event.ProofAnswer{}, nil
 }
 
 // monthProof reads an account's leaves in the stored trees of a sealed month.
 func (p *Partition) monthProof(ctx context.Context, id event.AccountID, s *event.StatementAnswer, one sealed, logged uint64) (*event.ProofAnswer, error) {
 	if one.message.Sequence > logged {
-		return nil, nil
+		return &event.ProofAnswer{}, nil
 	}
 	_, text, err := seal.Statement(id, s)
 	if err != nil {

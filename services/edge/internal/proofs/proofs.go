@@ -1,4 +1,4 @@
-// Package proofs serves what proves bills to people who do not trust the installation: its log.
+// Package proofs serves what proves bills to people who do not trust the installation: its log, and proofs of an account's months.
 package proofs
 
 import (
@@ -20,23 +20,27 @@ const (
 	// maxBytes bounds a part of the log: 256 entries, each with a subject.
 	maxBytes = 256 << 10
 	timeout  = 10 * time.Second
+	// billTimeout bounds the work for the proof of a bill.
+	billTimeout = 20 * time.Second
 
 	immutable = "public, max-age=31536000, immutable"
 )
 
-// Proofs answers with parts of the log.
+// Proofs answers with parts of the log, and with proofs of bills.
 type Proofs struct {
 	*endpoint.Base
-	blobs blob.Store
-	ctx   context.Context // of reads
+	blobs      blob.Store
+	partitions int
+	ctx        context.Context // of reads
+	bills      chan struct{}   // bounds the proofs that are being made
 }
 
 // New returns the handlers.
-func New(base *endpoint.Base, blobs blob.Store) *Proofs {
-	return &Proofs{Base: base, blobs: blobs, ctx: base.HTTP().Context()}
+func New(base *endpoint.Base, blobs blob.Store, partitions int) *Proofs {
+	return &Proofs{Base: base, blobs: blobs, partitions: partitions, ctx: base.HTTP().Context(), bills: make(chan struct{}, maxBills)}
 }
 
-// Rows are the endpoints of the log, in the paths of C2SP's tlog-tiles.
+// Rows are the endpoints of the log, in the paths of C2SP's tlog-tiles, and of bills.
 func (s *Proofs) Rows() []endpoint.Row {
 	row := endpoint.NewRow
 	return []endpoint.Row{
@@ -44,6 +48,7 @@ func (s *Proofs) Rows() []endpoint.Row {
 		row("GET", "/log/checkpoint", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, endpoint.With(proof.LogCheckpoint, s.text)),
 		row("GET", "/log/key", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, endpoint.With(proof.LogKey, s.text)),
 		row("GET", "/log/tile/+", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, s.tile),
+		row("GET", "/api/users/user/statements/:period/proof", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.bill),
 	}
 }
 

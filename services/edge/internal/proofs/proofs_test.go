@@ -47,7 +47,7 @@ func TestTheLogIsServed(t *testing.T) {
 	}
 	blobs := &guarded{Store: store, t: t}
 	edge := endpointtest.New(t, endpoint.Config{})
-	addr := edge.Serve(t, proofs.New(edge.Base, blobs).Rows()...)
+	addr := edge.Serve(t, proofs.New(edge.Base, blobs, 1).Rows()...)
 	get := func(path, more string) endpointtest.Answer {
 		t.Helper()
 		return endpointtest.Exchange(t, addr, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n%s\r\n", path, more), 1)[0]

@@ -120,7 +120,7 @@ func New(cfg Config, deps Deps) *Server {
 		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
 	})
 	s.prices = prices.New(base)
-	s.proofs = proofs.New(base, deps.Blobs)
+	s.proofs = proofs.New(base, deps.Blobs, cfg.Partitions)
 	s.purchases = purchases.New(base, cfg.Purchases, purchases.Deps{Bus: deps.Bus, Accounts: s.accounts, Logger: deps.Logger, Metrics: deps.Metrics})
 	s.accounts.BeforeDeletion(s.purchases.EndWithPeriod)
 	s.admin = admin.New(base, admin.Deps{Bus: deps.Bus, Secret: deps.Secret, Accounts: s.accounts})
