@@ -107,6 +107,13 @@ function monthStart(month) {
 function monthName(month) {
   return `${String(Math.floor(month / 12)).padStart(4, "0")}-${String(month % 12 + 1).padStart(2, "0")}`;
 }
+function monthNumber(name) {
+  const m = /^([0-9]{4})-(0[1-9]|1[0-2])$/.exec(name);
+  return m === null ? void 0 : Number(m[1]) * 12 + Number(m[2]) - 1;
+}
+function monthDigits(month) {
+  return Math.floor(month / 12) * 100 + month % 12 + 1;
+}
 
 // src/queue.ts
 var Queue = class {
@@ -170,6 +177,58 @@ var Heap = class {
   }
 };
 
+// src/note.ts
+var Malformed = class extends Error {
+};
+var ed25519 = 1;
+var utf8 = new TextEncoder();
+function parseKey(hash, text3) {
+  const m = /^([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)$/.exec(text3.trim());
+  const data = m === null ? void 0 : fromBase64(m[3]);
+  if (m === null || data === void 0) throw new Malformed("the key is not of the form name+hash+base64");
+  if (data.length !== 33 || data[0] !== ed25519) throw new Malformed("the key is not one of Ed25519");
+  const sum = hex(hash([utf8.encode(`${m[1]}
+`), data]).subarray(0, 4));
+  if (sum !== m[2]) throw new Malformed(`the key's hash is ${sum}, not ${m[2]}`);
+  return { name: m[1], hash: sum, publicKey: data.subarray(1) };
+}
+function showKey(key) {
+  return `${key.name}+${key.hash}+${base64(Uint8Array.of(ed25519, ...key.publicKey))}`;
+}
+async function openCheckpoint(bytes3, key, verify) {
+  let note;
+  try {
+    note = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes3);
+  } catch {
+    throw new Malformed("the checkpoint is not UTF-8");
+  }
+  const end2 = note.lastIndexOf("\n\n");
+  if (end2 < 0 || !note.endsWith("\n")) throw new Malformed("the checkpoint has no signatures");
+  const text3 = note.slice(0, end2 + 1);
+  const [origin, size, root] = text3.split("\n");
+  const hash = fromBase64(root ?? "");
+  if (origin === void 0 || !/^(0|[1-9][0-9]{0,14})$/.test(size ?? "") || hash?.length !== 32) {
+    throw new Malformed("the checkpoint has no origin, size and root");
+  }
+  if (origin !== key.name) throw new Malformed(`the checkpoint is of ${origin}, and the key of ${key.name}`);
+  let signed3 = false;
+  for (const line2 of note.slice(end2 + 2, -1).split("\n")) {
+    const m = /^— (\S+) ([A-Za-z0-9+/=]+)$/u.exec(line2);
+    const signature = m === null ? void 0 : fromBase64(m[2]);
+    if (m === null || signature === void 0 || signature.length < 5) throw new Malformed("the checkpoint has a malformed signature");
+    if (m[1] !== key.name || hex(signature.subarray(0, 4)) !== key.hash) continue;
+    if (!await verify(key.publicKey, utf8.encode(text3), signature.subarray(4))) throw new Malformed("the key did not sign the checkpoint");
+    signed3 = true;
+  }
+  if (!signed3) throw new Malformed("the checkpoint has no signature of the key");
+  return { origin, size: Number(size), root: hash };
+}
+var webEd25519 = async (key, message2, signature) => {
+  const { subtle } = globalThis.crypto;
+  const imported = await subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
+  return await subtle.verify({ name: "Ed25519" }, imported, signature, message2);
+};
+
 // src/receipts.ts
 var kinds = { begins: 1, admitted: 2, undone: 3, free: 4, late: 5, ledger: 6 };
 var waived = 255;
@@ -180,7 +239,7 @@ function encode(e) {
   const view2 = new DataView(bytes3.buffer);
   bytes3[0] = e.kind;
   view2.setBigUint64(1, BigInt(e.time));
-  view2.setUint32(9, Math.floor(e.month / 12) * 100 + e.month % 12 + 1);
+  view2.setUint32(9, monthDigits(e.month));
   bytes3[13] = e.quotaKey;
   bytes3[14] = e.charge;
   view2.setBigInt64(15, BigInt(e.amount));
@@ -188,15 +247,15 @@ function encode(e) {
   if (e.request !== "") bytes3.set(keyBytes(e.request), 27);
   return bytes3;
 }
-function before(a, hash) {
+function chainBefore(hash, account2) {
   const id = new Uint8Array(8);
-  new DataView(id.buffer).setBigUint64(0, idNumber(a.id));
-  return { number: 0, hash: hash([new TextEncoder().encode("quire account\n"), id]) };
+  new DataView(id.buffer).setBigUint64(0, account2);
+  return hash([new TextEncoder().encode("quire account\n"), id]);
 }
 function link(s, a, e) {
   if (s.rules < 5) return;
   if (a.receipt.number === 0) {
-    a.receipt = before(a, s.hash);
+    a.receipt = { number: 0, hash: chainBefore(s.hash, idNumber(a.id)) };
     const begins = { kind: kinds.begins, month: a.current.month, quotaKey: 0, charge: 0, amount: a.settled, key: 0, request: "" };
     append(s, a, { ...begins, time: e.time });
   }
@@ -211,16 +270,30 @@ function showReceipt(r) {
   return r.number === 0 ? "" : `${r.number}.${hex(r.hash)}`;
 }
 var shape = /^([0-9A-Za-z]{11}) ([1-9][0-9]{0,15})\.([0-9a-f]{64})$/;
+function parseLine(line2) {
+  const [, id, number2, hash] = shape.exec(line2) ?? [];
+  const account2 = parseId(id ?? "");
+  return account2 === void 0 ? void 0 : { account: account2, number: Number(number2), hash };
+}
+function parseReceipts(text3, account2) {
+  const lines = text3.split("\n");
+  if (lines[lines.length - 1] === "") lines.pop();
+  const all = lines.map((line2, i) => {
+    const kept = parseLine(line2);
+    if (kept === void 0) throw new Malformed(`line ${i + 1} of the receipts has no account and receipt: ${line2.slice(0, 120)}`);
+    return kept;
+  });
+  return all.filter((k2) => k2.account === account2).sort((x, y) => x.number - y.number);
+}
 var KeptReceipts = class {
   byAccount = /* @__PURE__ */ new Map();
   /** Adds a line of a file of receipts. False: it is malformed. */
   add(line2) {
-    const [, account, number2, hash] = shape.exec(line2) ?? [];
-    const id = parseId(account ?? "");
-    if (id === void 0) return false;
-    const of = this.byAccount.get(id) ?? { kept: [], compared: 0, fits: 0 };
-    of.kept.push({ number: Number(number2), hash });
-    this.byAccount.set(id, of);
+    const kept = parseLine(line2);
+    if (kept === void 0) return false;
+    const of = this.byAccount.get(kept.account) ?? { kept: [], compared: 0, fits: 0 };
+    of.kept.push(kept);
+    this.byAccount.set(kept.account, of);
     return true;
   }
   /** After the last line. */
@@ -307,14 +380,14 @@ var noPlan = {
   storageCents: 0
 };
 var Book = class {
-  constructor(message, from, sequence) {
-    this.message = message;
+  constructor(message2, from, sequence) {
+    this.message = message2;
     this.from = from;
     this.sequence = sequence;
-    this.applied = message.id !== "";
-    this.anonymousLimit = message.anonymousLimit;
-    this.anonymousWindow = message.anonymousWindow;
-    for (const tier2 of message.tiers) {
+    this.applied = message2.id !== "";
+    this.anonymousLimit = message2.anonymousLimit;
+    this.anonymousWindow = message2.anonymousWindow;
+    for (const tier2 of message2.tiers) {
       const terms = noPlan.terms.slice();
       for (const t of tier2.terms) {
         if (t.quotaKey < 1 || t.quotaKey > quotaKeys) continue;
@@ -324,14 +397,14 @@ var Book = class {
         name: this.applied ? tier2.name : "",
         terms,
         fee: this.applied ? tier2.fee : 0,
-        freeStorage: this.applied ? tier2.freeStorage : message.freeStorage,
-        storageCents: this.applied ? tier2.storageCents : message.storageCents
+        freeStorage: this.applied ? tier2.freeStorage : message2.freeStorage,
+        storageCents: this.applied ? tier2.storageCents : message2.storageCents
       });
     }
     if (this.applied) return;
     for (let tier2 = free; tier2 <= admin; tier2++) {
       if (this.plans.has(tier2)) continue;
-      this.plans.set(tier2, { ...noPlan, freeStorage: message.freeStorage, storageCents: message.storageCents });
+      this.plans.set(tier2, { ...noPlan, freeStorage: message2.freeStorage, storageCents: message2.storageCents });
     }
   }
   message;
@@ -348,8 +421,8 @@ var Book = class {
     return this.plans.get(tier2) ?? noPlan;
   }
   /** Follows the book that was in force before. */
-  follow(before3) {
-    this.names = new Map(before3?.names);
+  follow(before2) {
+    this.names = new Map(before2?.names);
     for (const [tier2, plan] of this.plans) if (plan.name !== "") this.names.set(tier2, plan.name);
   }
   /** The name of a tier that is not built in, if this book has it. */
@@ -431,12 +504,12 @@ function put128(into, name, n) {
 function showUsage(m, plan) {
   const lines = [];
   for (let key = 1; key <= quotaKeys; key++) {
-    const { limit } = plan.terms[key];
+    const { limit: limit3 } = plan.terms[key];
     const used = m.used[key];
     const line2 = { quota_key: key };
     u64(line2, "used", used);
-    u64(line2, "limit", limit);
-    u64(line2, "remaining", limit < 0 ? -1 : Math.max(0, limit - used));
+    u64(line2, "limit", limit3);
+    u64(line2, "remaining", limit3 < 0 ? -1 : Math.max(0, limit3 - used));
     u64(line2, "overage", m.overage[key]);
     u64(line2, "spent_micros", m.spent[key]);
     u64(line2, "waived", m.waived[key]);
@@ -877,8 +950,8 @@ function monthIn(a, month) {
   if (a.current.month === month) return a.current;
   return a.previous?.month === month ? a.previous : void 0;
 }
-function countingDay(a, time) {
-  return Math.max(Math.floor(time / day), monthStart(a.current.month) / day);
+function countingDay(a, time2) {
+  return Math.max(Math.floor(time2 / day), monthStart(a.current.month) / day);
 }
 function makesRoom(s, a, h) {
   return h.charge !== chargeCredits || h.terms !== s.terms + a.ownTerms;
@@ -943,9 +1016,9 @@ function short(text3) {
   return text3.length > longest ? `${text3.slice(0, longest)}…` : text3;
 }
 function showDifference(d) {
-  const account = d.account === void 0 ? "" : `, account ${d.account}`;
+  const account2 = d.account === void 0 ? "" : `, account ${d.account}`;
   const field = d.field === void 0 ? "" : `, field ${d.field}`;
-  const partition = d.partition === void 0 ? "" : `partition ${d.partition}${account}, `;
+  const partition = d.partition === void 0 ? "" : `partition ${d.partition}${account2}, `;
   return `${partition}${d.what}${field}: expected ${d.expected}, found ${d.found}`;
 }
 function isObject(v) {
@@ -954,16 +1027,16 @@ function isObject(v) {
 function text(v) {
   return v === void 0 ? "missing" : typeof v === "string" ? v : JSON.stringify(v);
 }
-function compareValues(expected, found, path, add3) {
+function compareValues(expected, found, path2, add3) {
   if (isObject(expected) && isObject(found) && Array.isArray(expected) === Array.isArray(found)) {
     const names = /* @__PURE__ */ new Set([...Object.keys(expected), ...Object.keys(found)]);
     for (const name of names) {
-      const at = Array.isArray(expected) ? `${path}[${name}]` : path === "" ? name : `${path}.${name}`;
+      const at = Array.isArray(expected) ? `${path2}[${name}]` : path2 === "" ? name : `${path2}.${name}`;
       compareValues(expected[name], found[name], at, add3);
     }
     return;
   }
-  if (expected !== found) add3(path, text(expected), text(found));
+  if (expected !== found) add3(path2, text(expected), text(found));
 }
 
 // src/keys.ts
@@ -1084,19 +1157,19 @@ function alert(s, a, type, webhooks, fields3) {
   (s.effects.alerts ??= []).push(Object.assign(j, fields3));
   return id;
 }
-function alertAdmitted(s, a, h, before3) {
+function alertAdmitted(s, a, h, before2) {
   if (a.webhooks.length === 0) return;
-  const { limit } = planOf(s.book, a.tier).terms[h.quotaKey];
+  const { limit: limit3 } = planOf(s.book, a.tier).terms[h.quotaKey];
   const [from, until] = [monthStart(a.current.month), monthStart(a.current.month + 1)];
-  if (limit > 0) {
+  if (limit3 > 0) {
     const used = a.current.used[h.quotaKey];
     const fields3 = { quota_key: h.quotaKey };
-    crossings(s, a, quota, `${h.quotaKey}`, used - 1, used, limit, from, until, fields3);
+    crossings(s, a, quota, `${h.quotaKey}`, used - 1, used, limit3, from, until, fields3);
   }
   if (h.charge !== chargeCredits) return;
   if (h.lineage?.cap !== void 0) alertCap(s, a, h, h.lineage, h.lineage.cap);
   if (a.cap !== void 0) alertCap(s, a, h, void 0, a.cap);
-  alertBalance(s, a, before3);
+  alertBalance(s, a, before2);
 }
 function alertCap(s, a, h, l, cap2) {
   const spent = capSpent(s, a, l ?? a, cap2.period);
@@ -1107,12 +1180,12 @@ function alertCap(s, a, h, l, cap2) {
   if (l !== void 0) put(fields3, "key", h.key);
   crossings(s, a, capAlert, `${l?.line ?? ""}/${cap2.period}`, spent - h.cost, spent, cap2.amount, from, until, fields3);
 }
-function crossings(s, a, type, of, before3, after, limit, from, until, fields3) {
-  const name = `${type} ${of} ${limit} ${from}`;
+function crossings(s, a, type, of, before2, after, limit3, from, until, fields3) {
+  const name = `${type} ${of} ${limit3} ${from}`;
   const by = /* @__PURE__ */ new Map();
   for (const w2 of subscribed(a, type)) {
     for (const t of w2.thresholds.length > 0 ? w2.thresholds : defaultThresholds) {
-      if (before3 * 100 >= t * limit || after * 100 < t * limit || t <= (a.notified.get(name) ?? 0)) continue;
+      if (before2 * 100 >= t * limit3 || after * 100 < t * limit3 || t <= (a.notified.get(name) ?? 0)) continue;
       by.set(t, [...by.get(t) ?? [], w2]);
     }
   }
@@ -1120,17 +1193,17 @@ function crossings(s, a, type, of, before3, after, limit, from, until, fields3) 
     a.notified.set(name, threshold);
     const j = { ...fields3, threshold };
     u64(j, "used", after);
-    u64(j, "limit", limit);
+    u64(j, "limit", limit3);
     u64(j, "from_ms", from);
     u64(j, "until_ms", until);
     alert(s, a, type, webhooks, j);
   }
 }
-function alertBalance(s, a, before3) {
+function alertBalance(s, a, before2) {
   const by = /* @__PURE__ */ new Map();
   for (const w2 of subscribed(a, balance)) {
     const value = w2.balanceBelow;
-    if (value === 0 || before3 < value || a.available >= value || a.low.has(value)) continue;
+    if (value === 0 || before2 < value || a.available >= value || a.low.has(value)) continue;
     by.set(value, [...by.get(value) ?? [], w2]);
   }
   for (const [value, webhooks] of by) {
@@ -1253,14 +1326,14 @@ function enter(s, a, e) {
   s.sink.ledger(a, j);
   if (s.answers) (s.effects.ledger ??= []).push(j);
 }
-function before2(x, y) {
+function before(x, y) {
   const ex = x.expires === 0 ? Infinity : x.expires;
   const ey = y.expires === 0 ? Infinity : y.expires;
   return ex !== ey ? ex < ey : x.id < y.id;
 }
 function insert(a, g) {
   let at = a.grants.length;
-  while (at > 0 && before2(g, a.grants[at - 1])) at--;
+  while (at > 0 && before(g, a.grants[at - 1])) at--;
   a.grants.splice(at, 0, g);
 }
 function addGrant(s, a, g) {
@@ -1358,7 +1431,7 @@ function countPaid(a, m, h, price, sign, terms) {
 var DecodeError = class extends Error {
 };
 var maxSafeHigh = 2097151;
-var utf8 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+var utf82 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 var bounded = { count: 0 };
 var Reader = class {
   constructor(bytes3, at = 0, end2 = bytes3.length) {
@@ -1414,6 +1487,11 @@ var Reader = class {
   u64() {
     this.varint();
     return safe(this.high, this.low);
+  }
+  /** All 64 bits. */
+  big() {
+    this.varint();
+    return BigInt(this.high) << 32n | BigInt(this.low);
   }
   i64() {
     this.varint();
@@ -1473,7 +1551,7 @@ var Reader = class {
       if (i === bytes3.length) return s;
     }
     try {
-      return utf8.decode(bytes3);
+      return utf82.decode(bytes3);
     } catch {
       throw new DecodeError("string is not UTF-8");
     }
@@ -1491,15 +1569,22 @@ var Reader = class {
   }
   /** Appends a repeated uint32, packed or not. */
   u32s(into) {
+    this.repeated(() => into.push(this.u32()));
+  }
+  /** Appends a repeated uint64, packed or not. */
+  bigs(into) {
+    this.repeated(() => into.push(this.big()));
+  }
+  repeated(next) {
     if ((this.tag & 7) === 0) {
-      into.push(this.u32());
+      next();
       return;
     }
     const n = this.length();
     const stop = this.at + n;
     const { end: end2 } = this;
     this.end = stop;
-    while (this.at < stop) into.push(this.u32());
+    while (this.at < stop) next();
     this.end = end2;
   }
   /** Skips a field that is not known, or that has another wire type. */
@@ -1569,7 +1654,8 @@ function decodeUsage(r) {
     admissions: [],
     settlements: [],
     served: [],
-    loss: void 0
+    loss: void 0,
+    seal: void 0
   };
   while (r.next()) {
     switch (r.tag) {
@@ -1596,6 +1682,9 @@ function decodeUsage(r) {
         break;
       case tag(9, bytes):
         m.loss = r.message(loss, m.loss ?? { stream: "", first: 0, last: 0, actor: "", logged: false });
+        break;
+      case tag(10, bytes):
+        m.seal = r.message(seal, m.seal ?? newSeal());
         break;
       default:
         r.skip();
@@ -1795,6 +1884,52 @@ function loss(r, m) {
   }
   return m;
 }
+function newSeal() {
+  return { partitions: 0, sequence: 0, accounts: void 0, statements: [] };
+}
+function seal(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint):
+        m.partitions = r.u32();
+        break;
+      case tag(2, varint):
+        m.sequence = r.u64();
+        break;
+      case tag(3, bytes):
+        m.accounts = r.message(sealedTree, m.accounts ?? newTree());
+        break;
+      case tag(4, bytes):
+        m.statements.push(r.message(sealedTree, newTree()));
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
+function newTree() {
+  return { month: 0, hash: new Uint8Array(), sums: [] };
+}
+function sealedTree(r, m) {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint):
+        m.month = r.u32();
+        break;
+      case tag(2, bytes):
+        m.hash = r.raw();
+        break;
+      case tag(3, varint):
+      case tag(3, bytes):
+        r.bigs(m.sums);
+        break;
+      default:
+        r.skip();
+    }
+  }
+  return m;
+}
 function decodePrices(r) {
   const m = {
     stamp: 0,
@@ -1904,8 +2039,8 @@ function term(r, m) {
 }
 
 // src/held.ts
-function quotaFree(a, quotaKey, limit) {
-  return a.current.used[quotaKey] - a.openByKey[quotaKey] < limit;
+function quotaFree(a, quotaKey, limit3) {
+  return a.current.used[quotaKey] - a.openByKey[quotaKey] < limit3;
 }
 function keptCosts(a, counts) {
   let sum = 0;
@@ -1920,12 +2055,12 @@ function heldByQuota(a, quotaKey, terms) {
   if (quotaFree(a, quotaKey, terms.limit)) return true;
   return terms.overage && a.settled + keptCosts(a, () => true) >= terms.price;
 }
-function heldByKeyLimit(a, l, quotaKey, limit) {
+function heldByKeyLimit(a, l, quotaKey, limit3) {
   let used = usedBy(l, a.current.month, quotaKey);
   for (const h of a.holds) {
     if (h.result === open && h.lineage === l && h.quotaKey === quotaKey && h.month === a.current.month) used--;
   }
-  return used < limit;
+  return used < limit3;
 }
 function heldByCap(s, a, l, quotaKey, terms, reached) {
   if (a.open === 0) return false;
@@ -1937,8 +2072,8 @@ function heldByCap(s, a, l, quotaKey, terms, reached) {
   spent -= keptCosts(a, counts);
   return spent + terms.price <= cap2.amount;
 }
-function heldByWindow(n, limit) {
-  return n.open > 0 && n.admitted.length - n.open < limit;
+function heldByWindow(n, limit3) {
+  return n.open > 0 && n.admitted.length - n.open < limit3;
 }
 
 // src/admission.ts
@@ -1983,10 +2118,10 @@ function earlyRefusal(s, a, m, key) {
   return scopes.length > 0 && !scopes.includes(m.quotaKey) ? refusal("KEY_SCOPE", {}) : void 0;
 }
 function room(s, a, m) {
-  const { limit } = planOf(s.book, a.tier).terms[m.quotaKey];
+  const { limit: limit3 } = planOf(s.book, a.tier).terms[m.quotaKey];
   const v = tierOf(s, a);
-  u64(v, "limit", limit);
-  u64(v, "remaining", limit < 0 ? -1 : Math.max(0, limit - a.current.used[m.quotaKey]));
+  u64(v, "limit", limit3);
+  u64(v, "remaining", limit3 < 0 ? -1 : Math.max(0, limit3 - a.current.used[m.quotaKey]));
   v["reset_seconds"] = untilSeconds(s, monthStart(a.current.month + 1));
   return v;
 }
@@ -2114,12 +2249,12 @@ function replaceIdempotent(s, h) {
 }
 function forgetKnown(s, h) {
   if (s.known.get(h.request) === h) s.known.delete(h.request);
-  const { message } = h;
-  if (message === void 0) return;
+  const { message: message2 } = h;
+  if (message2 === void 0) return;
   (h.account ?? h.network).known--;
   h.message = void 0;
-  message.holds[h.index] = void 0;
-  if (--message.known === 0) s.admitted.delete(message.sequence);
+  message2.holds[h.index] = void 0;
+  if (--message2.known === 0) s.admitted.delete(message2.sequence);
 }
 function take15(s, a, key, m, admitted, index, charge, price) {
   const h = newHold(s, a, m, admitted, index);
@@ -2134,7 +2269,7 @@ function take15(s, a, key, m, admitted, index, charge, price) {
   h.period = openPeriod(a);
   key.lastUsed = s.time;
   countUse(a, h);
-  const before3 = a.available;
+  const before2 = a.available;
   if (charge === chargeCredits) {
     h.uses = take(a, price);
     countPaid(a, a.current, h, price, 1, h.terms);
@@ -2145,9 +2280,9 @@ function take15(s, a, key, m, admitted, index, charge, price) {
   countMaker(a, h, makesRoom(s, a, h));
   reportUse(s, a, h, 1, charge === chargeCredits ? 1 : 0, price);
   if (!s.answers) return noVerdict;
-  return admittedVerdict(s, a, m, h, before3);
+  return admittedVerdict(s, a, m, h, before2);
 }
-function admittedVerdict(s, a, m, h, before3) {
+function admittedVerdict(s, a, m, h, before2) {
   const v = { decision: "ADMITTED", ...room(s, a, m) };
   if (h.charge !== chargeNone) v["charge"] = h.charge === chargeQuota ? "CHARGE_QUOTA" : "CHARGE_CREDITS";
   if (h.charge === chargeCredits) {
@@ -2159,7 +2294,7 @@ function admittedVerdict(s, a, m, h, before3) {
     u64(v, "receipt_number", a.receipt.number);
     v["receipt"] = base64(a.receipt.hash);
   }
-  alertAdmitted(s, a, h, before3);
+  alertAdmitted(s, a, h, before2);
   return v;
 }
 function countUse(a, h) {
@@ -2169,9 +2304,9 @@ function countUse(a, h) {
   enterMonth(h.lineage, a.current.month);
   if (h.lineage.month === a.current.month) h.lineage.used[h.quotaKey]++;
 }
-function linkRequest(s, a, h, kind, time) {
+function linkRequest(s, a, h, kind, time2) {
   const { month, quotaKey, charge, cost: amount, key, request } = h;
-  link(s, a, { kind, time, month, quotaKey, charge, amount, key, request });
+  link(s, a, { kind, time: time2, month, quotaKey, charge, amount, key, request });
 }
 function reportUse(s, a, h, used, overage, spent) {
   if (!s.answers) return;
@@ -2187,28 +2322,28 @@ function admitNetwork(s, m, admitted, index) {
   if (n === void 0) s.networks.set(m.account, n = newNetwork(m.account));
   const repeated = refusedRepeat(s, n, m);
   if (repeated !== void 0) return s.answers ? { ...repeated, ...windowRoom(s, n) } : repeated;
-  const limit = s.book.anonymousLimit;
-  if (n.admitted.length >= limit) {
+  const limit3 = s.book.anonymousLimit;
+  if (n.admitted.length >= limit3) {
     const v = refusal("ANONYMOUS_LIMIT", {});
     if (!s.answers) return v;
-    const leaves = n.admitted[n.admitted.length - limit];
-    const retry = limit === 0 || leaves === void 0 ? 0 : untilSeconds(s, leaves + s.book.anonymousWindow);
-    return waits(v, windowRoom(s, n), heldByWindow(n, limit), retry);
+    const leaves = n.admitted[n.admitted.length - limit3];
+    const retry = limit3 === 0 || leaves === void 0 ? 0 : untilSeconds(s, leaves + s.book.anonymousWindow);
+    return waits(v, windowRoom(s, n), heldByWindow(n, limit3), retry);
   }
   const h = newHold(s, n, m, admitted, index);
   h.network = n;
   enterWindow(s, n, s.time);
   return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : noVerdict;
 }
-function enterWindow(s, n, time) {
-  n.admitted.push(time);
-  s.windows.push({ network: n, time });
+function enterWindow(s, n, time2) {
+  n.admitted.push(time2);
+  s.windows.push({ network: n, time: time2 });
 }
 function windowRoom(s, n) {
-  const limit = s.book.anonymousLimit;
+  const limit3 = s.book.anonymousLimit;
   const v = {};
-  u64(v, "limit", limit);
-  u64(v, "remaining", Math.max(0, limit - n.admitted.length));
+  u64(v, "limit", limit3);
+  u64(v, "remaining", Math.max(0, limit3 - n.admitted.length));
   const oldest = n.admitted[0];
   if (oldest !== void 0) v["reset_seconds"] = untilSeconds(s, oldest + s.book.anonymousWindow);
   return v;
@@ -2231,7 +2366,7 @@ function showCapStatus(s, a, owner, cap2) {
 function balanceOf(a) {
   return a.available - a.owed;
 }
-function showKey(s, a, k2, inOutcome) {
+function showKey2(s, a, k2, inOutcome) {
   const j = {};
   const l = k2.lineage;
   put(j, "number", k2.number);
@@ -2318,7 +2453,7 @@ function showUsageAnswer(s, a) {
   u64(j, "created_ms", a.created);
   u64(j, "suspended_ms", a.suspended);
   put(j, "suspension_reason", a.suspensionReason);
-  if (a.keys.length > 0) j["keys"] = a.keys.map((k2) => showKey(s, a, k2, false));
+  if (a.keys.length > 0) j["keys"] = a.keys.map((k2) => showKey2(s, a, k2, false));
   if (a.cap !== void 0) j["cap"] = showCapStatus(s, a, a, a.cap);
   const grants = a.grants.filter((g) => g.left > 0);
   if (grants.length > 0) {
@@ -2395,11 +2530,11 @@ function showPayment(p) {
   return j;
 }
 function showNetwork(s, n) {
-  const limit = s.book?.anonymousLimit ?? 0;
+  const limit3 = s.book?.anonymousLimit ?? 0;
   const window = s.book?.anonymousWindow ?? 0;
   const j = {};
-  put(j, "limit", limit);
-  put(j, "remaining", Math.max(0, limit - n.admitted.length));
+  put(j, "limit", limit3);
+  put(j, "remaining", Math.max(0, limit3 - n.admitted.length));
   const oldest = n.admitted[0];
   put(j, "reset_seconds", oldest === void 0 ? 0 : untilSeconds(s, oldest + window));
   u64(j, "window_ms", window);
@@ -2417,21 +2552,21 @@ var Digests = class {
   hash;
   byAccount = /* @__PURE__ */ new Map();
   sums(id) {
-    let sums = this.byAccount.get(id);
-    if (sums === void 0) {
-      sums = { ledger: nothing2, closed: nothing2, ledgerCount: 0, closedCount: 0, idle: [] };
-      this.byAccount.set(id, sums);
+    let sums2 = this.byAccount.get(id);
+    if (sums2 === void 0) {
+      sums2 = { ledger: nothing2, closed: nothing2, ledgerCount: 0, closedCount: 0, idle: [] };
+      this.byAccount.set(id, sums2);
     }
-    return sums;
+    return sums2;
   }
   addIdle(id, line2) {
     const { idle, closed } = this.sums(id);
     idle.push(this.hash([idle[idle.length - 1] ?? closed, encoder.encode(line2)]));
   }
   add(id, table, line2) {
-    const sums = this.sums(id);
-    sums[table] = this.hash([sums[table], encoder.encode(line2)]);
-    sums[`${table}Count`]++;
+    const sums2 = this.sums(id);
+    sums2[table] = this.hash([sums2[table], encoder.encode(line2)]);
+    sums2[`${table}Count`]++;
   }
 };
 var Recorder = class {
@@ -2483,7 +2618,7 @@ var Collector = class {
     }
   }
 };
-function parseLine(text3) {
+function parseLine2(text3) {
   let line2;
   try {
     line2 = JSON.parse(text3);
@@ -2495,8 +2630,8 @@ function parseLine(text3) {
   if (entry2 === void 0 || second2 !== void 0) return void 0;
   const [table, value] = entry2;
   if (!tables.includes(table) || typeof value !== "object" || value === null || Array.isArray(value)) return void 0;
-  const account = accountOf(table, value["account"]);
-  return account === void 0 ? void 0 : { table, account, value };
+  const account2 = accountOf(table, value["account"]);
+  return account2 === void 0 ? void 0 : { table, account: account2, value };
 }
 function accountOf(table, shown2) {
   if (typeof shown2 !== "string") return void 0;
@@ -2514,20 +2649,20 @@ async function compareBooks(s, recorder, lines, hash, report) {
   let last = { account: "", table: 0 };
   for await (const text3 of lines) {
     count3++;
-    const line2 = parseLine(text3);
+    const line2 = parseLine2(text3);
     const what = `books line ${count3}`;
     if (line2 === void 0) {
       report.add({ partition, what, expected: "an entry, a statement or an account", found: text3 });
       continue;
     }
-    const account = showId(line2.account);
+    const account2 = showId(line2.account);
     const table = tables.indexOf(line2.table);
     if (line2.account < last.account || line2.account === last.account && table < last.table) {
-      report.add({ partition, account, what, field: "order", expected: "after the line before", found: "before it" });
+      report.add({ partition, account: account2, what, field: "order", expected: "after the line before", found: "before it" });
     }
     last = { account: line2.account, table };
     if (line2.table !== "account") found.add(line2.account, line2.table, canonical(line2.value));
-    else if (shown2.has(line2.account)) report.add({ partition, account, what: "account", expected: "once", found: "again" });
+    else if (shown2.has(line2.account)) report.add({ partition, account: account2, what: "account", expected: "once", found: "again" });
     else {
       shown2.add(line2.account);
       compareAccount(s, line2, report);
@@ -2551,19 +2686,19 @@ function compareAccount(s, line2, report) {
 }
 function suspectsOf(expected, found) {
   const suspects = /* @__PURE__ */ new Set();
-  const none = { ledger: nothing2, closed: nothing2, ledgerCount: 0, closedCount: 0, idle: [] };
-  const same2 = (x, y) => x.every((b, i) => b === y[i]);
+  const none2 = { ledger: nothing2, closed: nothing2, ledgerCount: 0, closedCount: 0, idle: [] };
+  const same3 = (x, y) => x.every((b, i) => b === y[i]);
   for (const id of /* @__PURE__ */ new Set([...expected.byAccount.keys(), ...found.byAccount.keys()])) {
-    const x = expected.byAccount.get(id) ?? none;
-    const y = found.byAccount.get(id) ?? none;
-    if (!same2(x.ledger, y.ledger) || ![x.closed, ...x.idle].some((d) => same2(d, y.closed))) suspects.add(id);
+    const x = expected.byAccount.get(id) ?? none2;
+    const y = found.byAccount.get(id) ?? none2;
+    if (!same3(x.ledger, y.ledger) || ![x.closed, ...x.idle].some((d) => same3(d, y.closed))) suspects.add(id);
   }
   return suspects;
 }
 async function collectBooks(lines, ids) {
   const c = new Collector(ids);
   for await (const text3 of lines) {
-    const line2 = parseLine(text3);
+    const line2 = parseLine2(text3);
     if (line2 !== void 0 && line2.table !== "account") c.lines.get(line2.account)?.[line2.table].push(line2.value);
   }
   return c;
@@ -2579,12 +2714,12 @@ function locate(partition, expected, found, report) {
     compareRows(closed, f.closed, period, "closed", base, report);
   }
 }
-function compareRows(expected, found, nameOf, table, base, report) {
-  const before3 = report.count;
-  const rows = new Map(expected.map((row) => [nameOf(row), row]));
+function compareRows(expected, found, nameOf2, table, base, report) {
+  const before2 = report.count;
+  const rows = new Map(expected.map((row) => [nameOf2(row), row]));
   const seen = /* @__PURE__ */ new Map();
   for (const row of found) {
-    const name = nameOf(row);
+    const name = nameOf2(row);
     const what = `${table} ${name}`;
     const times = (seen.get(name) ?? 0) + 1;
     seen.set(name, times);
@@ -2596,15 +2731,15 @@ function compareRows(expected, found, nameOf, table, base, report) {
   for (const name of rows.keys()) {
     if (!seen.has(name)) report.add({ ...base, what: `${table} ${name}`, expected: "present", found: "missing" });
   }
-  if (report.count > before3) return;
-  const at = expected.findIndex((row, i) => nameOf(row) !== nameOf(found[i] ?? {}));
+  if (report.count > before2) return;
+  const at = expected.findIndex((row, i) => nameOf2(row) !== nameOf2(found[i] ?? {}));
   if (at < 0) return;
   report.add({
     ...base,
     what: `${table} row ${at + 1}`,
     field: "order",
-    expected: nameOf(expected[at]),
-    found: nameOf(found[at] ?? {})
+    expected: nameOf2(expected[at]),
+    found: nameOf2(found[at] ?? {})
   });
 }
 
@@ -2711,9 +2846,9 @@ function dropKept(a, h) {
 }
 function makeRoom(s, a, month, quotaKey, at) {
   const m = monthIn(a, month);
-  const { limit } = planOf(s.book, a.tier).terms[quotaKey];
-  if (m === void 0 || limit < 0) return;
-  while (m.paid[quotaKey] > 0 && m.paid[quotaKey] > m.used[quotaKey] - limit) {
+  const { limit: limit3 } = planOf(s.book, a.tier).terms[quotaKey];
+  if (m === void 0 || limit3 < 0) return;
+  while (m.paid[quotaKey] > 0 && m.paid[quotaKey] > m.used[quotaKey] - limit3) {
     const newest = newestPaid(s, a, month, quotaKey);
     if (newest === void 0) throw new Impossible("no paid request is left to be made free");
     makeFree(s, a, newest, at);
@@ -2793,8 +2928,8 @@ function correct(s, h) {
   h.remembered = false;
   forgetKnown(s, h);
 }
-function lateOf(h, time) {
-  return { request: h.request, quotaKey: h.quotaKey, time, key: h.key, lineage: h.lineage, owner: ownerOf(h) };
+function lateOf(h, time2) {
+  return { request: h.request, quotaKey: h.quotaKey, time: time2, key: h.key, lineage: h.lineage, owner: ownerOf(h) };
 }
 function addLate(s, h, at) {
   const late = lateOf(h, at);
@@ -2829,7 +2964,7 @@ function chargeLate(s, late) {
     return;
   }
   countUse(a, h);
-  const before3 = a.available;
+  const before2 = a.available;
   if (h.charge === chargeCredits) {
     h.cost = terms.price;
     h.uses = take(a, h.cost);
@@ -2839,7 +2974,7 @@ function chargeLate(s, late) {
   }
   linkRequest(s, a, h, kinds.late, s.time);
   reportUse(s, a, h, 1, h.cost > 0 || h.charge === chargeCredits ? 1 : 0, h.cost);
-  if (s.answers) alertAdmitted(s, a, h, before3);
+  if (s.answers) alertAdmitted(s, a, h, before2);
 }
 function waive(s, a, h) {
   a.current.waived[h.quotaKey]++;
@@ -2962,8 +3097,8 @@ function settleFromEdge(s, x) {
 }
 function refuse(s, reason2, count3) {
   const refused = s.effects.refused ??= [];
-  const same2 = refused.find((r) => r.reason === reason2);
-  if (same2 !== void 0) same2.count += count3;
+  const same3 = refused.find((r) => r.reason === reason2);
+  if (same3 !== void 0) same3.count += count3;
   else refused.push({ reason: reason2, count: count3 });
 }
 function ofDomain(stream, source) {
@@ -2979,7 +3114,7 @@ function foldDomain(s, domain, m, clock) {
   if (m.number !== 0 || m.admissions.length > 0) return refuse(s, "malformed", m.settlements.length);
   const mark = s.domains.get(m.source) ?? { watermark: 0, latest: 0, floor: 0 };
   s.domains.set(m.source, mark);
-  const before3 = { ...mark };
+  const before2 = { ...mark };
   const fresh = { watermark: 0, latest: 0 };
   let recreated = 0;
   for (const x of m.settlements) {
@@ -2988,11 +3123,11 @@ function foldDomain(s, domain, m, clock) {
       refuse(s, "malformed", 1);
       continue;
     }
-    const old = x.sequence <= before3.watermark && (x.stored <= before3.latest || x.stored > clock + ahead);
-    const seen = x.stored <= before3.floor || old;
+    const old = x.sequence <= before2.watermark && (x.stored <= before2.latest || x.stored > clock + ahead);
+    const seen = x.stored <= before2.floor || old;
     const stored = Math.min(x.stored, clock + ahead);
     if (!seen) {
-      if (x.sequence <= before3.watermark && recreated === 0) recreated = x.sequence;
+      if (x.sequence <= before2.watermark && recreated === 0) recreated = x.sequence;
       fresh.watermark = Math.max(fresh.watermark, x.sequence);
       fresh.latest = Math.max(fresh.latest, stored);
     }
@@ -3001,10 +3136,10 @@ function foldDomain(s, domain, m, clock) {
     settleFromDomain(s, domain, keys, x, seen);
   }
   if (recreated === 0) return;
-  Object.assign(mark, fresh, { floor: before3.latest });
+  Object.assign(mark, fresh, { floor: before2.latest });
   (s.effects.recreated ??= []).push({
     stream: m.source,
-    watermark: String(before3.watermark),
+    watermark: String(before2.watermark),
     sequence: String(fresh.watermark)
   });
 }
@@ -3489,7 +3624,7 @@ function createKey(s, a, m) {
   setRules(s, key, rules2);
   changed(s, a);
   alertKey(s, a, keyCreated, key);
-  return { status: status.ok, key: showKey(s, a, key, true) };
+  return { status: status.ok, key: showKey2(s, a, key, true) };
 }
 function find(a, number2) {
   return a.keys.find((k2) => k2.number === number2);
@@ -3506,7 +3641,7 @@ function updateKey(s, a, m) {
   if (s.rules >= 2 && rules2.name !== void 0 && nameTaken(s, a, rules2.name, key.lineage)) return status.keyNameTaken;
   setRules(s, key, rules2);
   changed(s, a);
-  return { status: status.ok, key: showKey(s, a, key, true) };
+  return { status: status.ok, key: showKey2(s, a, key, true) };
 }
 function replaceKey(s, a, m) {
   if (m.overlap < 0 || m.overlap > mostOverlap) return status.invalid;
@@ -3532,7 +3667,7 @@ function replaceKey(s, a, m) {
   key.expires = lifetime === 0 ? 0 : s.time + lifetime;
   changed(s, a);
   alertKey(s, a, keyRevoked, old);
-  return { status: status.ok, key: showKey(s, a, key, true), old_key_expires_ms: String(old.expires) };
+  return { status: status.ok, key: showKey2(s, a, key, true), old_key_expires_ms: String(old.expires) };
 }
 function revokeKey(s, a, m) {
   const key = find(a, m.number);
@@ -3542,7 +3677,7 @@ function revokeKey(s, a, m) {
     changed(s, a);
     alertKey(s, a, keyRevoked, key);
   }
-  return { status: status.ok, key: showKey(s, a, key, true) };
+  return { status: status.ok, key: showKey2(s, a, key, true) };
 }
 function rotateKey(s, a, m) {
   const key = defaultKey(a);
@@ -3603,9 +3738,9 @@ function add2(s, a, amount, expires, reason2, position2) {
   });
 }
 function takeAway(s, a, amount) {
-  const before3 = a.available;
+  const before2 = a.available;
   take(a, amount);
-  if (s.answers) alertBalance(s, a, before3);
+  if (s.answers) alertBalance(s, a, before2);
 }
 function grant(s, a, m, actor, position2) {
   const { amount, reason: reason2 } = m;
@@ -3785,10 +3920,10 @@ function setSubscription(s, a, m) {
   const known = s.book?.hasTier(m.tier) ?? (m.tier >= free && m.tier <= admin3);
   if (m.active && (!known || m.tier === free || m.tier === admin3)) return status.invalid;
   const asOf2 = Math.min(m.asOf, s.time);
-  const same2 = (x) => x.provider === m.provider && x.id === m.id;
-  const before3 = a.subscriptions.find(same2);
-  if (before3 !== void 0 && asOf2 < before3.asOf) return status.ok;
-  const list = a.subscriptions.filter((x) => !same2(x));
+  const same3 = (x) => x.provider === m.provider && x.id === m.id;
+  const before2 = a.subscriptions.find(same3);
+  if (before2 !== void 0 && asOf2 < before2.asOf) return status.ok;
+  const list = a.subscriptions.filter((x) => !same3(x));
   list.push({
     provider: m.provider,
     id: m.id,
@@ -3894,17 +4029,17 @@ function execute(s, c, position2) {
   s.counts.commands++;
   const kept = c.idempotency === "" ? void 0 : s.commands.get(c.idempotency);
   if (kept !== void 0) {
-    const same2 = kept.bodyHash === c.bodyHash;
-    const outcome2 = same2 ? { ...kept.outcome, replayed: true } : { status: statusNames[status.mismatch], time_ms: String(s.time) };
+    const same3 = kept.bodyHash === c.bodyHash;
+    const outcome2 = same3 ? { ...kept.outcome, replayed: true } : { status: statusNames[status.mismatch], time_ms: String(s.time) };
     log(s, c, outcome2);
     return outcome2;
   }
-  let account = s.accounts.get(c.account);
-  if (account !== void 0) touch(s, account, s.time);
-  const result = run(s, c, account, position2);
-  account ??= s.accounts.get(c.account);
+  let account2 = s.accounts.get(c.account);
+  if (account2 !== void 0) touch(s, account2, s.time);
+  const result = run(s, c, account2, position2);
+  account2 ??= s.accounts.get(c.account);
   const { status: code, ...more } = typeof result === "number" ? { status: result } : result;
-  const outcome = show(s, account, code, more);
+  const outcome = show(s, account2, code, more);
   if (c.idempotency !== "") {
     const keep = { id: c.idempotency, bodyHash: c.bodyHash, time: s.time, status: code, outcome };
     s.commands.set(c.idempotency, keep);
@@ -4293,8 +4428,8 @@ var Fold = class {
   add(m) {
     const s = this.state;
     const kind = this.kinds.get(m.subject);
-    const decoded = kind === void 0 ? void 0 : decode(kind.number, kind.domain, m.data);
-    if (decoded?.kind === 3) checkRules(decoded.prices);
+    const decoded2 = kind === void 0 ? void 0 : decode(kind.number, kind.domain, m.data);
+    if (decoded2?.kind === 3) checkRules(decoded2.prices);
     s.sequence = m.sequence;
     s.chain = this.link(m, kind?.number ?? 0);
     s.counts.messages++;
@@ -4303,8 +4438,8 @@ var Fold = class {
       s.effects = {};
       s.alertCounts.clear();
     }
-    if (decoded === void 0) s.effects.undecodable = true;
-    else this.fold(decoded, clockOf(m.time));
+    if (decoded2 === void 0) s.effects.undecodable = true;
+    else this.fold(decoded2, clockOf(m.time));
     return s.effects;
   }
   link(m, kind) {
@@ -4350,8 +4485,8 @@ var Fold = class {
     moveTime(this.state, journal + offset, journal + this.state.offset, stamp);
   }
 };
-function clockOf(time) {
-  return time.length > 6 && !time.startsWith("-") ? Number(time.slice(0, -6)) : Number(BigInt(time) / 1000000n);
+function clockOf(time2) {
+  return time2.length > 6 && !time2.startsWith("-") ? Number(time2.slice(0, -6)) : Number(BigInt(time2) / 1000000n);
 }
 function decode(number2, domain, data) {
   try {
@@ -4398,7 +4533,7 @@ function rootOf(hash, hashes, from = 0, to = hashes.length) {
   if (to - from === 1) return hashes[from];
   let left = 1;
   while (left * 2 < to - from) left *= 2;
-  return hash([nodePrefix, rootOf(hash, hashes, from, from + left), rootOf(hash, hashes, from + left, to)]);
+  return nodeHash(hash, rootOf(hash, hashes, from, from + left), rootOf(hash, hashes, from + left, to));
 }
 function itemsRoot(hash, data) {
   const leaves = [];
@@ -4414,6 +4549,42 @@ function itemsRoot(hash, data) {
   }
   return leaves.length === 0 ? leafHash(hash, data) : rootOf(hash, leaves);
 }
+function nodeHash(hash, left, right) {
+  return hash([nodePrefix, left, right]);
+}
+function rootByInclusion(hash, leaf, index, size, proof) {
+  if (index >= size) return void 0;
+  let root = leaf;
+  let used = 0;
+  for (let at = index, last = size - 1; last > 0; at = Math.floor(at / 2), last = Math.floor(last / 2)) {
+    if (at === last && at % 2 === 0) continue;
+    const beside = proof[used++];
+    if (beside === void 0) return void 0;
+    root = at % 2 === 1 ? nodeHash(hash, beside, root) : nodeHash(hash, root, beside);
+  }
+  return used === proof.length ? root : void 0;
+}
+function rootsByConsistency(hash, from, to, root, proof) {
+  if (from < 1 || from > to) return void 0;
+  if (from === to) return proof.length === 0 ? { earlier: root, later: root } : void 0;
+  const rest = [...proof];
+  let at = from - 1;
+  let last = to - 1;
+  for (; at % 2 === 1; at = Math.floor(at / 2)) last = Math.floor(last / 2);
+  const first = at === 0 ? root : rest.shift();
+  if (first === void 0) return void 0;
+  const roots = { earlier: first, later: first };
+  for (; last > 0; at = Math.floor(at / 2), last = Math.floor(last / 2)) {
+    if (at === last && at % 2 === 0) continue;
+    const beside = rest.shift();
+    if (beside === void 0) return void 0;
+    if (at % 2 === 1) {
+      roots.earlier = nodeHash(hash, beside, roots.earlier);
+      roots.later = nodeHash(hash, beside, roots.later);
+    } else roots.later = nodeHash(hash, roots.later, beside);
+  }
+  return rest.length === 0 ? roots : void 0;
+}
 
 // src/log.ts
 var tileWidth = 256;
@@ -4421,7 +4592,7 @@ var longestBundle = tileWidth * (2 + 65535);
 var hashSize = 32;
 var prefix2 = 87;
 var lossSize = 11;
-var utf82 = new TextEncoder();
+var utf83 = new TextEncoder();
 var text2 = new TextDecoder();
 function tilePath(level, index, width) {
   const digits2 = String(index).padStart(Math.ceil(String(index).length / 3) * 3, "0").match(/.../g);
@@ -4429,7 +4600,7 @@ function tilePath(level, index, width) {
   return `tile/${level}/${digits2.map((d) => `x${d}/`).join("")}${last}${width === tileWidth ? "" : `.p/${width}`}`;
 }
 function messageEntry(hash, partition, m) {
-  const subject = utf82.encode(m.subject);
+  const subject = utf83.encode(m.subject);
   const out = new Uint8Array(prefix2 + subject.length);
   const view2 = new DataView(out.buffer);
   out[0] = 1;
@@ -4590,33 +4761,33 @@ var LogCheck = class {
     return { losses, report, result };
   }
   /** Reads a tile, or the complete one that has replaced it. */
-  async read(level, index, width, limit) {
-    let path = tilePath(level, index, width);
-    let bytes3 = await this.files.read(path, limit);
-    if (bytes3 !== void 0 || width === tileWidth) return { path, bytes: bytes3, whole: false };
-    path = tilePath(level, index, tileWidth);
-    bytes3 = await this.files.read(path, limit);
-    return { path, bytes: bytes3, whole: true };
+  async read(level, index, width, limit3) {
+    let path2 = tilePath(level, index, width);
+    let bytes3 = await this.files.read(path2, limit3);
+    if (bytes3 !== void 0 || width === tileWidth) return { path: path2, bytes: bytes3, whole: false };
+    path2 = tilePath(level, index, tileWidth);
+    bytes3 = await this.files.read(path2, limit3);
+    return { path: path2, bytes: bytes3, whole: true };
   }
   async bundle(index, width) {
-    const { path, bytes: bytes3, whole } = await this.read("entries", index, width, longestBundle);
+    const { path: path2, bytes: bytes3, whole } = await this.read("entries", index, width, longestBundle);
     if (bytes3 === void 0) throw new Broken(`log, ${tilePath("entries", index, width)}|${width}|no file`);
     const entries = [];
     let at = 0;
     while (at < bytes3.length && !(whole && entries.length === width)) {
       const end2 = at + 2 <= bytes3.length ? at + 2 + view(bytes3).getUint16(at) : Infinity;
-      if (end2 > bytes3.length) throw new Broken(`log, ${path}|${width}|${entries.length} and a part of one`);
+      if (end2 > bytes3.length) throw new Broken(`log, ${path2}|${width}|${entries.length} and a part of one`);
       entries.push(bytes3.subarray(at + 2, end2));
       at = end2;
     }
-    if (entries.length !== width) throw new Broken(`log, ${path}|${width}|${entries.length}`);
+    if (entries.length !== width) throw new Broken(`log, ${path2}|${width}|${entries.length}`);
     return entries;
   }
   async tile(level, index, hashes, report) {
-    const { path, bytes: bytes3, whole } = await this.read(level, index, hashes.length, tileWidth * hashSize);
+    const { path: path2, bytes: bytes3, whole } = await this.read(level, index, hashes.length, tileWidth * hashSize);
     const size = (whole ? tileWidth : hashes.length) * hashSize;
     if (bytes3?.length !== size) {
-      report.add({ what: `log, ${path}`, field: "bytes", expected: String(size), found: bytes3 === void 0 ? "no file" : String(bytes3.length) });
+      report.add({ what: `log, ${path2}`, field: "bytes", expected: String(size), found: bytes3 === void 0 ? "no file" : String(bytes3.length) });
       return;
     }
     for (const [i, h] of hashes.entries()) {
@@ -4624,7 +4795,7 @@ var LogCheck = class {
       if (same(is, h)) continue;
       const first = (index * tileWidth + i) * tileWidth ** level;
       const of = level === 0 ? `entry ${first}` : `entries ${first} to ${first + tileWidth ** level - 1}`;
-      report.add({ what: `log, ${path}`, field: `hash of ${of}`, expected: hex(h), found: hex(is) });
+      report.add({ what: `log, ${path2}`, field: `hash of ${of}`, expected: hex(h), found: hex(is) });
       return;
     }
   }
@@ -4758,11 +4929,11 @@ function parseMessage(line2) {
     return void 0;
   }
   if (typeof o !== "object" || o === null) return void 0;
-  const { sequence, time, subject, data } = o;
-  if (!isText(sequence) || !isText(time) || !isText(subject) || !isText(data)) return void 0;
-  if (!/^[1-9][0-9]{0,15}$/.test(sequence) || !/^-?[0-9]{1,19}$/.test(time)) return void 0;
+  const { sequence, time: time2, subject, data } = o;
+  if (!isText(sequence) || !isText(time2) || !isText(subject) || !isText(data)) return void 0;
+  if (!/^[1-9][0-9]{0,15}$/.test(sequence) || !/^-?[0-9]{1,19}$/.test(time2)) return void 0;
   const bytes3 = fromBase64(data);
-  return bytes3 === void 0 ? void 0 : { sequence: Number(sequence), time, subject, data: bytes3 };
+  return bytes3 === void 0 ? void 0 : { sequence: Number(sequence), time: time2, subject, data: bytes3 };
 }
 var Verifier = class {
   constructor(folder, manifest, hash, decode3 = () => void 0, kept) {
@@ -4796,7 +4967,7 @@ var Verifier = class {
     return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count, log: void 0 };
   }
   async journal(j) {
-    const before3 = this.kept?.compared ?? 0;
+    const before2 = this.kept?.compared ?? 0;
     const recorder = new Recorder(j.books !== void 0, this.hash);
     recorder.linked = (s2, a) => this.kept?.compare(s2, a, this.report);
     const { fold, undecodable, complete } = await this.fold(j, recorder, true);
@@ -4806,7 +4977,7 @@ var Verifier = class {
       if (chain !== j.chain) this.differs(j, "chain", "sha256", j.chain, chain);
       this.kept?.end(s, (id) => this.partitionOf(id) === j.partition, this.report);
     }
-    const counted = {
+    const counted2 = {
       stream: j.stream,
       partition: j.partition,
       sequence: s.sequence,
@@ -4822,11 +4993,11 @@ var Verifier = class {
       books: void 0,
       receipts: void 0
     };
-    if (this.kept !== void 0) counted.receipts = this.kept.compared - before3;
-    this.checked.push(counted);
-    if (j.books !== void 0 && complete) counted.books = await this.books(j, j.books, fold, recorder);
-    counted.statements = s.counts.closed;
-    for (const a of s.accounts.values()) counted.statements += a.previous === void 0 ? 1 : 2;
+    if (this.kept !== void 0) counted2.receipts = this.kept.compared - before2;
+    this.checked.push(counted2);
+    if (j.books !== void 0 && complete) counted2.books = await this.books(j, j.books, fold, recorder);
+    counted2.statements = s.counts.closed;
+    for (const a of s.accounts.values()) counted2.statements += a.previous === void 0 ? 1 : 2;
   }
   differs(j, what, field, expected, found) {
     this.report.add({ partition: j.partition, what, field, expected: String(expected), found: String(found) });
@@ -4905,8 +5076,8 @@ var Verifier = class {
     const chosen = /* @__PURE__ */ new Set();
     let rows = 0;
     for (const id of [...suspects].sort()) {
-      const sums = recorder.digests.byAccount.get(id);
-      rows += (sums?.ledgerCount ?? 0) + (sums?.closedCount ?? 0);
+      const sums2 = recorder.digests.byAccount.get(id);
+      rows += (sums2?.ledgerCount ?? 0) + (sums2?.closedCount ?? 0);
       if (chosen.size > 0 && (rows > most || chosen.size >= 1e4)) break;
       chosen.add(id);
     }
@@ -4914,13 +5085,13 @@ var Verifier = class {
     const { fold } = await this.fold(j, expected, false);
     expected.end(fold.state);
     const found = await collectBooks(this.folder.open(books.file).lines, chosen);
-    const before3 = this.report.count;
+    const before2 = this.report.count;
     locate(j.partition, expected, found, this.report);
     for (const id of [...suspects].filter((x) => !chosen.has(x))) {
       this.report.more = true;
       this.report.add({ partition: j.partition, account: showId(id), what: "ledger or closed", expected: "as folded", found: "other rows" });
     }
-    if (this.report.count === before3) this.differs(j, "books", "rows", "as folded", "others");
+    if (this.report.count === before2) this.differs(j, "books", "rows", "as folded", "others");
   }
   /** Compares the export with a log. Kept is an earlier checkpoint of it. */
   async log(files, checkpoint, kept, only) {
@@ -4958,7 +5129,7 @@ var chunk = 1 << 20;
 async function loadNode() {
   const fs = await import("node:fs");
   const crypto = await import("node:crypto");
-  const path = await import("node:path");
+  const path2 = await import("node:path");
   const hash = (parts) => {
     const h = crypto.createHash("sha256");
     for (const p of parts) h.update(p);
@@ -5008,40 +5179,39 @@ async function loadNode() {
   const folder = (dir) => ({
     async manifest() {
       try {
-        return fs.readFileSync(path.join(dir, "manifest.json"), "utf8");
+        return fs.readFileSync(path2.join(dir, "manifest.json"), "utf8");
       } catch (e) {
         throw new Unreadable(e.message);
       }
     },
-    open: (file) => open2(path.join(dir, file))
+    open: (file) => open2(path2.join(dir, file))
   });
-  const ed255192 = async (key, message, signature) => {
+  const ed255192 = async (key, message2, signature) => {
     const jwk = { kty: "OKP", crv: "Ed25519", x: Buffer.from(key).toString("base64url") };
-    return crypto.verify(null, message, crypto.createPublicKey({ key: jwk, format: "jwk" }), signature);
+    return crypto.verify(null, message2, crypto.createPublicKey({ key: jwk, format: "jwk" }), signature);
   };
-  function read(file) {
+  function read(file, limit3) {
     try {
+      const { size } = fs.statSync(file);
+      if (size > limit3) throw new Unreadable(`${file} has ${size} bytes, more than ${limit3}`);
       return fs.readFileSync(file);
     } catch (e) {
-      throw new Unreadable(e.message);
+      throw isFileError(e) ? new Unreadable(e.message) : e;
     }
   }
   function log2(place) {
-    if (/^https?:\/\//.test(place)) return { read: (name, limit) => download(`${place.replace(/\/+$/, "")}/${name}`, limit) };
+    if (/^https?:\/\//.test(place)) return { read: (name, limit3) => download(`${place.replace(/\/+$/, "")}/${name}`, limit3) };
     return {
-      async read(name, limit) {
-        const file = path.join(place, name);
-        const size = fs.statSync(file, { throwIfNoEntry: false })?.size;
-        if (size === void 0) return void 0;
-        if (size > limit) throw new Unreadable(`${file} has ${size} bytes, more than ${limit}`);
-        return read(file);
+      async read(name, limit3) {
+        const file = path2.join(place, name);
+        return fs.existsSync(file) ? read(file, limit3) : void 0;
       }
     };
   }
   return { folder, hash, decode: decode2, ed25519: ed255192, log: log2, read, lines: (file) => open2(file).lines };
 }
 var patience = 6e4;
-async function download(url, limit) {
+async function download(url, limit3) {
   try {
     const response = await fetch(url, { signal: AbortSignal.timeout(patience) });
     if (response.status === 404) return void 0;
@@ -5051,7 +5221,7 @@ async function download(url, limit) {
     for await (const part of response.body ?? []) {
       parts.push(part);
       size += part.length;
-      if (size > limit) throw new Unreadable(`${url} has more than ${limit} bytes`);
+      if (size > limit3) throw new Unreadable(`${url} has more than ${limit3} bytes`);
     }
     return Buffer.concat(parts);
   } catch (e) {
@@ -5071,60 +5241,866 @@ function decode2(line2) {
   return { sequence: Number(m[1]), time: m[2], subject: m[3], data };
 }
 
-// src/note.ts
-var Malformed = class extends Error {
+// src/entries.ts
+var figures = ["used", "overage", "spent", "waived"];
+var creditFigures = ["granted", "refunded", "adjusted", "expired", "charged"];
+var ledger = { grant: 1, adjustment: 2, charge: 3, expiry: 4, reversal: 7, payment: 6 };
+function decodeEntry(bytes3) {
+  const view2 = new DataView(bytes3.buffer, bytes3.byteOffset, bytes3.byteLength);
+  return {
+    kind: bytes3[0],
+    time: Number(view2.getBigUint64(1)),
+    month: view2.getUint32(9),
+    quotaKey: bytes3[13],
+    charge: bytes3[14],
+    amount: view2.getBigInt64(15),
+    request: bytes3.subarray(27).some((b) => b !== 0)
+  };
+}
+function malformedField(e, begins) {
+  if (begins ? e.kind !== kinds.begins : e.kind <= kinds.begins || e.kind > kinds.ledger) return "kind";
+  if (e.month % 100 < 1 || e.month % 100 > 12) return "month";
+  const counts = e.kind !== kinds.begins && e.kind !== kinds.ledger;
+  if (e.quotaKey > quotaKeys || counts && e.quotaKey === 0) return "quota key";
+  if (e.kind === kinds.begins) return e.charge === 0 ? void 0 : "charge";
+  if (e.kind === kinds.ledger) return e.charge < ledger.grant || e.charge > ledger.reversal ? "charge" : void 0;
+  const paid = e.charge === chargeCredits;
+  if (e.kind === kinds.free ? !paid : e.charge > chargeCredits && !(e.kind === kinds.late && e.charge === waived)) return "charge";
+  return e.amount < 0n || !paid && e.amount !== 0n ? "amount" : void 0;
+}
+var MonthSums = class {
+  constructor(month) {
+    this.month = month;
+    this.number = monthDigits(month);
+  }
+  month;
+  /** By quota key; [0] is not used. */
+  keys = Array.from({ length: quotaKeys + 1 }, () => ({ used: 0n, overage: 0n, spent: 0n, waived: 0n }));
+  credits = { granted: 0n, refunded: 0n, adjusted: 0n, expired: 0n, charged: 0n };
+  /** What the entries up to the month change of what is settled. */
+  settled = 0n;
+  entries = 0;
+  number;
+  add(e) {
+    if (e.kind === kinds.ledger && e.month <= this.number || e.kind === kinds.begins) this.settled += e.amount;
+    if (e.month !== this.number || e.kind === kinds.begins) return;
+    this.entries++;
+    if (e.kind === kinds.ledger) this.enter(e);
+    else this.count(e);
+  }
+  count(e) {
+    const figures2 = this.keys[e.quotaKey];
+    if (e.charge === waived) {
+      figures2.waived++;
+      return;
+    }
+    const sign = e.kind === kinds.undone || e.kind === kinds.free ? -1n : 1n;
+    if (e.kind !== kinds.free) figures2.used += sign;
+    if (e.charge !== chargeCredits) return;
+    figures2.overage += sign;
+    figures2.spent += sign * e.amount;
+  }
+  enter(e) {
+    const { credits } = this;
+    if (e.charge === ledger.grant || e.charge === ledger.payment) credits.granted += e.amount;
+    else if (e.charge === ledger.charge) credits.charged -= e.amount;
+    else if (e.charge === ledger.expiry) credits.expired -= e.amount;
+    else if (e.charge === ledger.adjustment && e.request) credits.refunded += e.amount;
+    else credits.adjusted += e.amount;
+  }
 };
-var ed25519 = 1;
-var utf83 = new TextEncoder();
-function parseKey(hash, text3) {
-  const m = /^([^\s+]+)\+([0-9a-f]{8})\+([A-Za-z0-9+/=]+)$/.exec(text3.trim());
-  const data = m === null ? void 0 : fromBase64(m[3]);
-  if (m === null || data === void 0) throw new Malformed("the key is not of the form name+hash+base64");
-  if (data.length !== 33 || data[0] !== ed25519) throw new Malformed("the key is not one of Ed25519");
-  const sum = hex(hash([utf83.encode(`${m[1]}
-`), data]).subarray(0, 4));
-  if (sum !== m[2]) throw new Malformed(`the key's hash is ${sum}, not ${m[2]}`);
-  return { name: m[1], hash: sum, publicKey: data.subarray(1) };
+function isBefore(e, month) {
+  return e.time < monthStart(month) && e.month < monthDigits(month);
 }
-function showKey2(key) {
-  return `${key.name}+${key.hash}+${base64(Uint8Array.of(ed25519, ...key.publicKey))}`;
-}
-async function openCheckpoint(bytes3, key, verify) {
-  let note;
-  try {
-    note = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(bytes3);
-  } catch {
-    throw new Malformed("the checkpoint is not UTF-8");
+
+// src/members.ts
+var limit = 1n << 64n;
+var Member = class _Member {
+  constructor(value, at) {
+    this.value = value;
+    this.at = at;
   }
-  const end2 = note.lastIndexOf("\n\n");
-  if (end2 < 0 || !note.endsWith("\n")) throw new Malformed("the checkpoint has no signatures");
-  const text3 = note.slice(0, end2 + 1);
-  const [origin, size, root] = text3.split("\n");
-  const hash = fromBase64(root ?? "");
-  if (origin === void 0 || !/^(0|[1-9][0-9]{0,14})$/.test(size ?? "") || hash?.length !== 32) {
-    throw new Malformed("the checkpoint has no origin, size and root");
+  value;
+  at;
+  static parse(text3, at) {
+    try {
+      return new _Member(JSON.parse(text3), at);
+    } catch {
+      throw new Malformed(`${at} is not JSON`);
+    }
   }
-  if (origin !== key.name) throw new Malformed(`the checkpoint is of ${origin}, and the key of ${key.name}`);
-  let signed2 = false;
-  for (const line2 of note.slice(end2 + 2, -1).split("\n")) {
-    const m = /^— (\S+) ([A-Za-z0-9+/=]+)$/u.exec(line2);
-    const signature = m === null ? void 0 : fromBase64(m[2]);
-    if (m === null || signature === void 0 || signature.length < 5) throw new Malformed("the checkpoint has a malformed signature");
-    if (m[1] !== key.name || hex(signature.subarray(0, 4)) !== key.hash) continue;
-    if (!await verify(key.publicKey, utf83.encode(text3), signature.subarray(4))) throw new Malformed("the key did not sign the checkpoint");
-    signed2 = true;
+  fail(expected) {
+    throw new Malformed(`${this.at} is not ${expected}`);
   }
-  if (!signed2) throw new Malformed("the checkpoint has no signature of the key");
-  return { origin, size: Number(size), root: hash };
-}
-var webEd25519 = async (key, message, signature) => {
-  const { subtle } = globalThis.crypto;
-  const imported = await subtle.importKey("raw", key, { name: "Ed25519" }, false, ["verify"]);
-  return await subtle.verify({ name: "Ed25519" }, imported, signature, message);
+  optional(name) {
+    const { value } = this;
+    if (typeof value !== "object" || value === null || Array.isArray(value)) return this.fail("an object");
+    const member = Object.hasOwn(value, name) ? value[name] : void 0;
+    return member === void 0 ? void 0 : new _Member(member, `${this.at}.${name}`);
+  }
+  get(name) {
+    return this.optional(name) ?? new _Member(void 0, `${this.at}.${name}`);
+  }
+  list(most) {
+    const { value } = this;
+    if (!Array.isArray(value) || value.length > most) return this.fail(`a list of at most ${most}`);
+    return value.map((v, i) => new _Member(v, `${this.at}[${i}]`));
+  }
+  text(shape3 = /^/, expected = "a string") {
+    const { value } = this;
+    return typeof value === "string" && shape3.test(value) ? value : this.fail(expected);
+  }
+  flag() {
+    return typeof this.value === "boolean" ? this.value : this.fail("true or false");
+  }
+  /** A JSON number. */
+  small(most) {
+    const { value } = this;
+    return typeof value === "number" && Number.isInteger(value) && value >= 0 && value <= most ? value : this.fail(`a number of 0 to ${most}`);
+  }
+  /** An unsigned number of 64 bits as a decimal string. */
+  unsigned() {
+    const n = BigInt(this.text(/^(0|[1-9][0-9]{0,19})$/, "a decimal string"));
+    return n < limit ? n : this.fail("a number of 64 bits");
+  }
+  /** A signed one. */
+  signed() {
+    const n = BigInt(this.text(/^(0|-?[1-9][0-9]{0,18})$/, "a decimal string"));
+    return BigInt.asIntN(64, n) === n ? n : this.fail("a number of 64 bits");
+  }
+  /** A decimal string that counts something: at most 2^53 − 1. */
+  count() {
+    const n = Number(this.text(/^(0|[1-9][0-9]{0,15})$/, "a decimal string of a count"));
+    return Number.isSafeInteger(n) ? n : this.fail("below 2^53");
+  }
+  hash() {
+    const text3 = this.text(/^[0-9a-f]{64}$/, "64 lower-case hex digits");
+    return Uint8Array.from({ length: 32 }, (_, i) => Number.parseInt(text3.slice(2 * i, 2 * i + 2), 16));
+  }
+  bytes() {
+    return fromBase64(this.text()) ?? this.fail("Base64");
+  }
+  month() {
+    return monthNumber(this.text()) ?? this.fail("a month such as 2026-11");
+  }
 };
 
+// src/bill.ts
+var nameOf = { used: "used", overage: "overage", spent: "spent_micros", waived: "waived" };
+var mostPeriods2 = 1e4;
+var unsigned = (m, name) => m?.optional(name)?.unsigned() ?? 0n;
+var signed2 = (m, name) => m?.optional(name)?.signed() ?? 0n;
+function byKey(list) {
+  const lines = new Array(quotaKeys + 1).fill(void 0);
+  for (const line2 of list) {
+    const key = line2.get("quota_key").small(quotaKeys);
+    if (key === 0 || lines[key] !== void 0) line2.get("quota_key").fail("a quota key that has no other line");
+    lines[key] = line2;
+  }
+  return lines;
+}
+function parsePeriod(m) {
+  return {
+    start: m.get("start_ms").count(),
+    end: m.get("end_ms").count(),
+    tier: m.get("tier").small(15),
+    plan: m.optional("plan")?.text() ?? "",
+    fee: unsigned(m, "fee_cents"),
+    feeSeconds: unsigned(m, "fee_seconds"),
+    feeAmount: unsigned(m, "fee_amount_cents"),
+    lines: byKey(m.get("lines").list(quotaKeys)).map((l) => ({
+      limit: signed2(l, "limit"),
+      overage: l?.optional("overage")?.flag() ?? false,
+      price: unsigned(l, "price_micros"),
+      used: unsigned(l, "used"),
+      paid: unsigned(l, "paid"),
+      amount: unsigned(l, "amount_micros")
+    }))
+  };
+}
+function parseBill(text3) {
+  const m = Member.parse(text3, "statement");
+  const usage2 = byKey(m.get("usage").list(quotaKeys));
+  const credits = m.optional("credits");
+  const c = (name) => signed2(credits, `${name}_micros`);
+  const integral = unsigned(m, "storage_byte_ms_high") << 64n | unsigned(m, "storage_byte_ms_low");
+  return {
+    month: m.get("period").month(),
+    closed: m.optional("closed")?.flag() ?? false,
+    tier: m.optional("tier")?.small(15) ?? 0,
+    spent: unsigned(m, "spent_micros"),
+    fees: unsigned(m, "fees_cents"),
+    limits: usage2.map((l) => signed2(l, "limit")),
+    remaining: usage2.map((l) => signed2(l, "remaining")),
+    keys: usage2.map((l) => ({
+      used: unsigned(l, "used"),
+      overage: unsigned(l, "overage"),
+      spent: unsigned(l, "spent_micros"),
+      waived: unsigned(l, "waived")
+    })),
+    credits: {
+      opening: c("opening"),
+      granted: c("granted"),
+      refunded: c("refunded"),
+      adjusted: c("adjusted"),
+      expired: c("expired"),
+      charged: c("charged"),
+      closing: c("closing"),
+      pending: c("pending")
+    },
+    storage: {
+      integral: BigInt.asIntN(128, integral),
+      average: unsigned(m, "storage_average_bytes"),
+      free: unsigned(m, "storage_free_bytes"),
+      billed: unsigned(m, "storage_billed_bytes"),
+      price: unsigned(m, "storage_cents_per_gb_month"),
+      cents: unsigned(m, "storage_overage_cents")
+    },
+    periods: (m.optional("periods")?.list(mostPeriods2) ?? []).map(parsePeriod)
+  };
+}
+function isCanonical(text3) {
+  try {
+    return canonical(JSON.parse(text3)) === text3;
+  } catch (e) {
+    if (e instanceof RangeError) return false;
+    throw e;
+  }
+}
+function leafSums(b) {
+  return [b.keys.reduce((n, k2) => n + k2.used, 0n), b.spent, b.fees + b.storage.cents];
+}
+var total = (list) => list.reduce((n, x) => n + x, 0n);
+var BillCheck = class {
+  constructor(bill, report) {
+    this.bill = bill;
+    this.report = report;
+  }
+  bill;
+  report;
+  compare(field, expected, found) {
+    if (expected !== found) this.report.add({ what: "statement", field, expected: expected.toString(), found: found.toString() });
+  }
+  /** What must be so of any statement of the month. */
+  inItself(month) {
+    const { bill } = this;
+    this.compare("period", monthName(month), monthName(bill.month));
+    this.compare("closed", "true", String(bill.closed));
+    bill.keys.forEach((k2, key) => {
+      if (key === 0) return;
+      const at = `usage of quota key ${key}`;
+      const limit3 = bill.limits[key];
+      const left = limit3 > k2.used ? limit3 - k2.used : 0n;
+      this.compare(`${at}, remaining`, limit3 < 0n ? -1n : left, bill.remaining[key]);
+      const sum = (name) => total(bill.periods.map((p) => p.lines[key][name]));
+      this.compare(`${at}, used`, sum("used"), k2.used);
+      this.compare(`${at}, overage`, sum("paid"), k2.overage);
+      this.compare(`${at}, spent_micros`, sum("amount"), k2.spent);
+    });
+    this.compare("spent_micros", total(bill.keys.map((k2) => k2.spent)), bill.spent);
+    const { opening, granted, refunded, adjusted, expired, charged, closing, pending } = bill.credits;
+    this.compare("credits.closing_micros", opening + granted + refunded + adjusted - expired - charged, closing);
+    this.compare("credits.pending_micros", bill.spent - charged + refunded, pending);
+    this.periods();
+    this.storage();
+  }
+  periods() {
+    const { bill } = this;
+    const start = monthStart(bill.month);
+    const end2 = monthStart(bill.month + 1);
+    const seconds = BigInt((end2 - start) / 1e3);
+    let next = start;
+    bill.periods.forEach((p, i) => {
+      const at = `periods[${i}]`;
+      if (i === 0 ? p.start < start : p.start !== next) this.compare(`${at}.start_ms`, String(next), String(p.start));
+      if (p.end < p.start) this.compare(`${at}.end_ms`, `at least ${p.start}`, String(p.end));
+      next = p.end;
+      const most = BigInt(Math.max(0, Math.floor(p.end / 1e3) - Math.floor(p.start / 1e3)));
+      if (p.feeSeconds > most) this.compare(`${at}.fee_seconds`, `at most ${most}`, p.feeSeconds);
+      this.compare(`${at}.fee_amount_cents`, p.fee * p.feeSeconds / seconds, p.feeAmount);
+      p.lines.forEach((l, key) => {
+        if (key > 0) this.compare(`${at}, quota key ${key}, amount_micros`, l.paid * l.price, l.amount);
+      });
+    });
+    if (next !== end2) this.compare("end of the last period", String(end2), String(next));
+    this.compare("fees_cents", total(bill.periods.map((p) => p.feeAmount)), bill.fees);
+  }
+  storage() {
+    const s = this.bill.storage;
+    const length2 = BigInt(monthStart(this.bill.month + 1) - monthStart(this.bill.month));
+    const positive = (n) => n > 0n ? n : 0n;
+    const over = positive(s.integral - s.free * length2);
+    this.compare("storage_average_bytes", positive(s.integral) / length2, s.average);
+    this.compare("storage_billed_bytes", over / length2, s.billed);
+    this.compare("storage_overage_cents", over * s.price / ((1n << 30n) * length2), s.cents);
+  }
+  /**
+   * Compares the figures with sums of entries. If earlier entries of the month may be missing, the statement may have more:
+   * what it has more is returned, by name.
+   */
+  figures(sums2, whole) {
+    const more = [];
+    sums2.keys.forEach((expected, key) => {
+      for (const name of key === 0 ? [] : figures) {
+        const found = this.bill.keys[key][name];
+        const field = `usage of quota key ${key}, ${nameOf[name]}`;
+        if (whole || found < expected[name]) this.compare(field, expected[name], found);
+        else if (found > expected[name]) more.push(`${found - expected[name]} of ${field}`);
+      }
+    });
+    for (const name of creditFigures) {
+      const found = this.bill.credits[name];
+      const field = `credits.${name}_micros`;
+      if (whole) this.compare(field, sums2.credits[name], found);
+      else if (found !== sums2.credits[name]) more.push(`${found - sums2.credits[name]} of ${field}`);
+    }
+    return more;
+  }
+  /** Compares the balance at the month's end, if it follows from the entries. */
+  closing(settled) {
+    this.compare("credits.closing_micros", settled, this.bill.credits.closing);
+  }
+};
+
+// src/bill_books.ts
+var behind = 5 * second;
+var ahead2 = 15 * second;
+var lastBuiltIn = 4;
+var KnownBooks = class {
+  list;
+  constructor(books) {
+    const largest = books.reduce((n, b) => Math.max(n, limitOffset(b.message.offset)), 0);
+    this.list = books.map(({ message: message2, time: time2, sequence }) => {
+      const clock = Number(BigInt(time2) / 1000000n);
+      const from = clock + limitOffset(message2.offset) - behind;
+      const until = clock + largest + ahead2;
+      const due2 = message2.id === "" ? 0 : message2.effective;
+      return { book: new Book(message2, from, sequence), earliest: Math.max(from, due2), latest: Math.max(until, due2) };
+    });
+  }
+  get size() {
+    return this.list.length;
+  }
+  /** Whether a request of a quota key has this price in any of the books. */
+  sells(quotaKey, price) {
+    return this.list.some(({ book }) => [...book.plans.values()].some((p) => {
+      const t = p.terms[quotaKey];
+      return t.overage && BigInt(t.price) === price;
+    }));
+  }
+  /** The books that may have been in force in a period. */
+  inForce(p) {
+    return this.list.filter((b) => b.earliest <= p.end && !this.list.some((other) => other.earliest > b.latest && other.latest <= p.start));
+  }
+  compare(bill, report) {
+    bill.periods.forEach((p, i) => {
+      const m = nearest(this.inForce(p).map(({ book }) => mismatches(p, book)));
+      if (m !== void 0) report.add({ what: "statement", ...m, field: `periods[${i}]${m.field}` });
+    });
+    const last = nearest(this.list.map(({ book }) => atEnd(bill, book.plan(bill.tier))));
+    if (last !== void 0) report.add({ what: "statement", ...last });
+  }
+};
+function nearest(books) {
+  if (books.length === 0) return { field: "", expected: "a price book that was in force", found: "none among books" };
+  return books.reduce((x, y) => y.length < x.length ? y : x)[0];
+}
+function mismatches(p, book) {
+  const list = [];
+  const plan = book.plan(p.tier);
+  const compare = (field, expected, found) => {
+    if (expected !== found) list.push({ field, expected, found });
+  };
+  if (!book.hasTier(p.tier)) list.push({ field: ".tier", expected: "one of the price book", found: String(p.tier) });
+  if (p.tier > lastBuiltIn && plan.name !== "") compare(".plan", plan.name, p.plan);
+  compare(".fee_cents", String(plan.fee), p.fee.toString());
+  for (let key = 1; key <= quotaKeys; key++) {
+    const t = plan.terms[key];
+    const l = p.lines[key];
+    compare(`, quota key ${key}, limit`, String(t.limit), l.limit.toString());
+    compare(`, quota key ${key}, overage`, String(t.overage), String(l.overage));
+    compare(`, quota key ${key}, price_micros`, String(t.price), l.price.toString());
+  }
+  return list;
+}
+function atEnd(bill, plan) {
+  const list = [];
+  const compare = (field, expected, found) => {
+    if (String(expected) !== found.toString()) list.push({ field, expected: String(expected), found: found.toString() });
+  };
+  for (let key = 1; key <= quotaKeys; key++) compare(`usage of quota key ${key}, limit`, plan.terms[key].limit, bill.limits[key]);
+  compare("storage_free_bytes", plan.freeStorage, bill.storage.free);
+  compare("storage_cents_per_gb_month", plan.storageCents, bill.storage.price);
+  return list;
+}
+
+// src/proof_file.ts
+var magic = "c2sp.org/tlog-proof@v1";
+var longestProof = 128 << 20;
+var mostHashes = 64;
+var mostSteps = 256;
+var mostBooks2 = 1e3;
+var entrySize = 43;
+function split(bytes3) {
+  const start = new TextDecoder("latin1").decode(bytes3.subarray(0, magic.length + 1));
+  if (start !== `${magic}
+`) throw new Malformed(`the file does not begin with ${magic}`);
+  let end2 = bytes3.indexOf(10);
+  while (end2 >= 0 && bytes3[end2 + 1] !== 10) end2 = bytes3.indexOf(10, end2 + 1);
+  if (end2 < 0) throw new Malformed("the file has no checkpoint");
+  return { lines: new TextDecoder("latin1").decode(bytes3.subarray(0, end2)).split("\n"), checkpoint: bytes3.subarray(end2 + 2) };
+}
+function checkpointOf(bytes3) {
+  const isProof = new TextDecoder("latin1").decode(bytes3.subarray(0, magic.length)) === magic;
+  return isProof ? split(bytes3).checkpoint : bytes3;
+}
+function parseProof(bytes3) {
+  if (bytes3.length > longestProof) throw new Malformed(`the file has ${bytes3.length} bytes, more than ${longestProof}`);
+  const { lines, checkpoint } = split(bytes3);
+  const [, extra, index, ...hashes] = lines;
+  if (!extra?.startsWith("extra ")) throw new Malformed("line 2 is not extra");
+  if (!/^index (0|[1-9][0-9]{0,14})$/.test(index ?? "")) throw new Malformed("line 3 is not index");
+  if (hashes.length > mostHashes) throw new Malformed(`the inclusion proof has more than ${mostHashes} hashes`);
+  const decoded2 = fromBase64(extra.slice("extra ".length));
+  if (decoded2 === void 0) throw new Malformed("extra is not Base64");
+  let text3;
+  try {
+    text3 = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(decoded2);
+  } catch {
+    throw new Malformed("extra is not UTF-8");
+  }
+  return {
+    index: Number(index.slice("index ".length)),
+    checkpoint,
+    ...parseExtra(Member.parse(text3, "extra")),
+    hashes: hashes.map((line2, i) => {
+      const hash = fromBase64(line2);
+      if (hash?.length !== 32) throw new Malformed(`line ${i + 4} is not a hash in Base64`);
+      return hash;
+    })
+  };
+}
+function parseExtra(m) {
+  const account2 = m.get("account").text();
+  const id = parseId(account2);
+  if (id === void 0) throw new Malformed("extra.account is not an id of 11 base62 digits");
+  const [receipt, absent, statement, entries, consistency] = ["receipt", "absent", "statement", "entries", "consistency"].map((name) => m.optional(name));
+  return {
+    account: account2,
+    id: idNumber(id),
+    month: m.get("period").month(),
+    seal: message(m.get("seal")),
+    receipt: receipt && { number: receipt.get("number").count(), hash: receipt.get("hash").hash(), path: path(receipt) },
+    absent: absent && {
+      key: absent.get("key").hash(),
+      sums: sums(absent),
+      content: absent.get("content").hash(),
+      path: path(absent)
+    },
+    statement: statement && { text: statement.get("text").text(), path: path(statement) },
+    entries: entries && {
+      first: entries.get("first").count(),
+      before: entries.get("before").hash(),
+      list: entryList(entries.get("data"))
+    },
+    books: (m.optional("books")?.list(mostBooks2) ?? []).map((b) => ({ ...message(b), index: b.get("index").count(), hashes: hashList(b) })),
+    consistency: consistency && {
+      size: consistency.get("size").count(),
+      root: consistency.get("root").hash(),
+      hashes: hashList(consistency)
+    }
+  };
+}
+function message(m) {
+  return {
+    partition: m.get("partition").small(65535),
+    sequence: m.get("sequence").count(),
+    time: m.get("time").signed().toString(),
+    subject: m.get("subject").text(/^.{0,1000}$/, "a subject"),
+    data: m.get("data").bytes()
+  };
+}
+function path(m) {
+  return m.get("path").list(mostSteps).map((s) => ({ bit: s.get("bit").small(255), hash: s.get("hash").hash(), sums: sums(s) }));
+}
+function sums(m) {
+  const list = m.get("sums").list(3).map((n) => n.unsigned());
+  if (list.length !== 3) throw new Malformed(`${m.at}.sums is not a list of 3`);
+  return list;
+}
+function hashList(m) {
+  return m.get("hashes").list(mostHashes).map((h) => h.hash());
+}
+function entryList(m) {
+  const bytes3 = m.bytes();
+  if (bytes3.length % entrySize !== 0) throw new Malformed(`${m.at} is not of entries of ${entrySize} bytes`);
+  return Array.from({ length: bytes3.length / entrySize }, (_, i) => bytes3.subarray(i * entrySize, (i + 1) * entrySize));
+}
+
+// src/tree.ts
+var none = { hash: new Uint8Array(32), sums: [0n, 0n, 0n] };
+var leafPrefix2 = Uint8Array.of(0);
+var account = new TextEncoder().encode("quire account tree\n");
+var limit2 = 1n << 64n;
+function keyOf(hash, id) {
+  const bytes3 = new Uint8Array(8);
+  new DataView(bytes3.buffer).setBigUint64(0, id);
+  return hash([account, bytes3]);
+}
+function bitOf(key, bit) {
+  return key[bit >> 3] >> 7 - (bit & 7) & 1;
+}
+function encode2(sums2) {
+  const bytes3 = new Uint8Array(24);
+  const view2 = new DataView(bytes3.buffer);
+  sums2.forEach((n, i) => view2.setBigUint64(8 * i, n));
+  return bytes3;
+}
+function leafOf(hash, key, sums2, content2) {
+  return { hash: hash([leafPrefix2, key, encode2(sums2), content2]), sums: sums2 };
+}
+function nodeOf(hash, bit, left, right) {
+  const head = Uint8Array.of(1, bit >> 8, bit & 255);
+  return {
+    hash: hash([head, left.hash, encode2(left.sums), right.hash, encode2(right.sums)]),
+    sums: left.sums.map((n, i) => n + right.sums[i])
+  };
+}
+function fits(t) {
+  return t.sums.every((n) => n < limit2);
+}
+
+// src/proof.ts
+var same2 = (x, y) => x.length === y.length && x.every((b, i) => b === y[i]);
+var counted = (n, one, many) => `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
+async function verifyProof(bytes3, options) {
+  const hash = options.hash ?? sha256;
+  const key = parseKey(hash, options.key);
+  const file = parseProof(bytes3);
+  const kept = parseReceipts(options.receipts ?? "", idFromNumber(file.id));
+  const check = new ProofCheck(file, hash, kept);
+  const open2 = (note, what) => check.open(note, what, key, options.ed25519 ?? webEd25519);
+  const checkpoint = await open2(file.checkpoint, "checkpoint");
+  const earlier = options.checkpoint === void 0 ? void 0 : await open2(checkpointOf(options.checkpoint), "kept checkpoint");
+  check.run(checkpoint, earlier);
+  const { report, checked, trust: trust2 } = check;
+  return { account: file.account, period: monthName(file.month), report, checked, trust: trust2 };
+}
+var ProofCheck = class {
+  constructor(file, hash, kept) {
+    this.file = file;
+    this.hash = hash;
+    this.kept = kept;
+    this.key = keyOf(hash, file.id);
+  }
+  file;
+  hash;
+  kept;
+  report = new Report();
+  checked = [];
+  trust = [];
+  checkpoint;
+  key;
+  async open(note, what, key, ed255192) {
+    try {
+      const c = await openCheckpoint(note, key, ed255192);
+      this.checked.push(`${what}: ${c.origin}, ${counted(c.size, "entry", "entries")}, root ${base64(c.root)}, signed by ${key.name}+${key.hash}`);
+      return c;
+    } catch (e) {
+      if (!(e instanceof Malformed)) throw e;
+      this.differs(what, "signature", `one of ${key.name}+${key.hash}`, e.message);
+      return void 0;
+    }
+  }
+  run(checkpoint, earlier) {
+    this.checkpoint = checkpoint;
+    this.trust.push(
+      "that others see the same log: compare its size and root with theirs, or keep this file and pass it with --checkpoint next time",
+      "that each request was made, that none was left unrecorded, and that an entry was right when it was made",
+      "that other seals in the log have the same partitions, receipts and statements: an auditor compares them with --export"
+    );
+    if (checkpoint !== void 0) this.consistent(checkpoint, earlier);
+    const seal2 = this.seal();
+    const books = this.books();
+    let bill;
+    if (seal2 !== void 0) {
+      this.receipt(seal2);
+      bill = this.statement(seal2, books);
+    }
+    this.entries(bill, books);
+  }
+  differs(what, field, expected, found) {
+    this.report.add({ what, ...field === "" ? {} : { field }, expected, found });
+  }
+  /** Adds the sentence to what was checked, unless the check found a difference. */
+  passed(check, sentence) {
+    const before2 = this.report.count;
+    check();
+    if (this.report.count === before2) this.checked.push(sentence());
+  }
+  consistent(c, earlier) {
+    const { consistency } = this.file;
+    if (earlier !== void 0) this.continues(c, earlier);
+    if (consistency === void 0) return;
+    const { size, root, hashes } = consistency;
+    this.passed(() => {
+      const roots = rootsByConsistency(this.hash, size, c.size, root, hashes);
+      if (roots === void 0) this.differs("consistency", "hashes", `a proof from ${size} to ${c.size} entries`, counted(hashes.length, "hash", "hashes"));
+      else if (!same2(roots.earlier, root)) this.differs("consistency", "root of the earlier log", hex(root), hex(roots.earlier));
+      else if (!same2(roots.later, c.root)) this.differs("consistency", "root of the log", hex(c.root), hex(roots.later));
+    }, () => `consistency: the log continues the one of ${counted(size, "entry", "entries")} with root ${base64(root)}`);
+  }
+  continues(c, earlier) {
+    const { consistency } = this.file;
+    if (earlier.size > c.size) throw new Malformed(`the kept checkpoint has ${earlier.size} entries, more than the file's ${c.size}: get the proof anew`);
+    if (earlier.size === 0) return;
+    const here = earlier.size === c.size ? c : consistency;
+    if (here?.size !== earlier.size) {
+      throw new Malformed(`the file does not show that the log continues the kept checkpoint: get it with ?since=${earlier.size}&root=${hex(earlier.root)}`);
+    }
+    this.passed(() => {
+      if (!same2(earlier.root, here.root)) this.differs("kept checkpoint", "root", base64(earlier.root), base64(here.root));
+    }, () => "kept checkpoint: the log continues it");
+  }
+  /** Whether the log has the message at an index. */
+  included(what, m, index, hashes) {
+    const c = this.checkpoint;
+    if (c === void 0) return;
+    const root = rootByInclusion(this.hash, leafHash(this.hash, messageEntry(this.hash, m.partition, m)), index, c.size, hashes);
+    if (index >= c.size) this.differs(what, "index", `below ${c.size}`, String(index));
+    else if (root === void 0) this.differs(what, "inclusion proof", `that of entry ${index} of ${c.size}`, counted(hashes.length, "hash", "hashes"));
+    else if (!same2(root, c.root)) this.differs(what, "inclusion in the log", base64(c.root), base64(root));
+  }
+  seal() {
+    const { file, report } = this;
+    const m = file.seal;
+    const before2 = report.count;
+    this.included("seal", m, file.index, file.hashes);
+    const subject = `billing.${m.partition}.usage`;
+    if (m.subject !== subject) this.differs("seal", "subject", subject, m.subject);
+    const usage2 = decoded(m.data, decodeUsage);
+    if (usage2 === void 0) this.differs("seal", "data", "a UsageBatch", "undecodable");
+    else if (usage2.number !== 0) this.differs("seal", "number", "0", String(usage2.number));
+    const seal2 = usage2?.seal;
+    if (seal2 === void 0) {
+      if (usage2 !== void 0) this.differs("seal", "seal", "one", "none");
+      return void 0;
+    }
+    if (seal2.partitions === 0) this.differs("seal", "partitions", "at least 1", "0");
+    else {
+      const partition = partitionOf(file.id, seal2.partitions);
+      if (partition !== m.partition) this.differs("seal", "partition", `${partition} of ${seal2.partitions}`, String(m.partition));
+    }
+    if (seal2.sequence === 0 || seal2.sequence >= m.sequence) this.differs("seal", "sequence", `1 to ${m.sequence - 1}`, String(seal2.sequence));
+    if (seal2.accounts === void 0) this.differs("seal", "accounts", "a tree", "none");
+    if (report.count === before2) {
+      this.checked.push(`seal: message ${m.sequence} of BILLING_${m.partition}, at ${time(m.time)}, is entry ${file.index} of the log; its receipts are as of message ${seal2.sequence}`);
+    }
+    return seal2;
+  }
+  receipt(seal2) {
+    const { file, hash, key } = this;
+    const { receipt, absent } = file;
+    if (seal2.accounts === void 0) return;
+    const name = "the accounts tree";
+    const root = this.root(seal2.accounts, name);
+    if (root === void 0) return;
+    if (receipt !== void 0 && absent !== void 0) this.differs("absent", "", "none beside a receipt", "one");
+    if (receipt !== void 0) {
+      const leaf = leafOf(hash, key, [BigInt(receipt.number), 0n, 0n], receipt.hash);
+      this.passed(
+        () => this.leads("receipt", leaf, key, receipt.path, root, name),
+        () => `receipt: ${receipt.number}.${hex(receipt.hash)} is the account's only one in ${name}`
+      );
+    } else if (absent !== void 0) {
+      this.passed(() => this.absent(absent, root, name), () => `absent: the account has no receipt in ${name}`);
+    } else if (!same2(root.hash, none.hash)) this.differs("receipt", "", "one, or a leaf that shows its absence", "neither");
+  }
+  absent(absent, root, name) {
+    if (same2(absent.key, this.key)) this.differs("absent", "key", "another account's", hex(absent.key));
+    const at = absent.path.findIndex(({ bit }) => bitOf(absent.key, bit) !== bitOf(this.key, bit));
+    if (at >= 0) this.differs("absent", `path[${at}]`, "the side that the account's key takes", "the other one");
+    this.leads("absent", leafOf(this.hash, absent.key, absent.sums, absent.content), absent.key, absent.path, root, name);
+  }
+  root(t, name) {
+    if (t.hash.length !== 32) this.differs("seal", `hash of ${name}`, "32 bytes", String(t.hash.length));
+    else if (t.sums.length !== 0 && t.sums.length !== 3) this.differs("seal", `sums of ${name}`, "3", String(t.sums.length));
+    else return { hash: t.hash, sums: t.sums.length === 0 ? none.sums : t.sums };
+    return void 0;
+  }
+  /** Whether a path leads from a leaf to a root. */
+  leads(what, leaf, key, path2, root, name) {
+    let at = leaf;
+    let above = 256;
+    for (const [i, step] of path2.entries()) {
+      if (step.bit >= above) return this.differs(what, `path[${i}].bit`, `below ${above}`, String(step.bit));
+      above = step.bit;
+      at = bitOf(key, step.bit) === 0 ? nodeOf(this.hash, step.bit, at, step) : nodeOf(this.hash, step.bit, step, at);
+      if (!fits(at)) return this.differs(what, `path[${i}].sums`, "sums of 64 bits", at.sums.join(", "));
+    }
+    if (!same2(at.hash, root.hash)) this.differs(what, `root of ${name}`, hex(root.hash), hex(at.hash));
+    else if (at.sums.some((n, i) => n !== root.sums[i])) this.differs(what, `sums of ${name}`, root.sums.join(", "), at.sums.join(", "));
+  }
+  books() {
+    const { file } = this;
+    const list = [];
+    this.passed(() => file.books.forEach((b, i) => {
+      const what = `books[${i}]`;
+      this.included(what, b, b.index, b.hashes);
+      const subject = `billing.${file.seal.partition}.prices`;
+      if (b.partition !== file.seal.partition) this.differs(what, "partition", String(file.seal.partition), String(b.partition));
+      if (b.subject !== subject) this.differs(what, "subject", subject, b.subject);
+      if (b.sequence >= file.seal.sequence) this.differs(what, "sequence", `below ${file.seal.sequence}`, String(b.sequence));
+      const message2 = decoded(b.data, decodePrices);
+      if (message2 === void 0) this.differs(what, "data", "a PriceBook", "undecodable");
+      else if (message2.withdrawn) this.differs(what, "withdrawn", "false", "true");
+      else list.push({ message: message2, time: b.time, sequence: b.sequence });
+    }), () => `books: ${counted(file.books.length, "price book is", "price books are")} in the log`);
+    return new KnownBooks(list);
+  }
+  statement(seal2, books) {
+    const { file, hash } = this;
+    const { statement, month } = file;
+    const trees = seal2.statements.filter((t) => t.month === monthDigits(month));
+    const name = `the statements tree of ${monthName(month)}`;
+    if (trees.length > 1) this.differs("seal", name, "one", String(trees.length));
+    if (statement === void 0) {
+      if (trees.length > 0) this.differs("statement", "", `the account's in ${name}`, "none");
+      else this.trust.unshift(`the statement of ${monthName(month)}: the seal has no statements of the month`);
+      return void 0;
+    }
+    const [tree] = trees;
+    if (tree === void 0) {
+      this.differs("seal", name, "one", "none");
+      return void 0;
+    }
+    const bill = parseBill(statement.text);
+    const root = this.root(tree, name);
+    const sums2 = leafSums(bill);
+    this.passed(() => {
+      if (root === void 0) return;
+      if (!fits({ hash: root.hash, sums: sums2 })) return this.differs("statement", "sums", "sums of 64 bits", sums2.join(", "));
+      const content2 = hash([new TextEncoder().encode(statement.text)]);
+      this.leads("statement", leafOf(hash, this.key, sums2, content2), this.key, statement.path, root, name);
+    }, () => `statement: it is the account's only one in ${name}`);
+    this.passed(() => {
+      if (!isCanonical(statement.text)) this.differs("statement", "text", "canonical JSON", "another form");
+      new BillCheck(bill, this.report).inItself(month);
+    }, () => "statement: its figures follow from each other");
+    this.passed(() => books.compare(bill, this.report), () => "statement: its limits, prices and fees are those of the price books");
+    this.trust.push(
+      "that no other price book was in force, and that the account had the plans of the statement's periods",
+      "the stored bytes, from which the statement's cents of storage follow: entries do not have them"
+    );
+    return bill;
+  }
+  entries(bill, books) {
+    const { receipt, entries } = this.file;
+    if (receipt === void 0) {
+      if ((entries?.list.length ?? 0) > 0) this.differs("entries", "", "none without a receipt", counted(entries.list.length, "entry", "entries"));
+      this.notCovered(0, 0);
+      if (bill !== void 0) this.figures(bill, new MonthSums(this.file.month), void 0, 0);
+      return;
+    }
+    if (entries === void 0 || entries.list.length === 0) return this.differs("entries", "", `those up to ${receipt.number}`, "none");
+    const { first, list } = entries;
+    const last = first + list.length - 1;
+    const sums2 = new MonthSums(this.file.month);
+    this.passed(() => {
+      if (first < 1) this.differs("entries", "first", "at least 1", String(first));
+      if (last !== receipt.number) this.differs("entries", "number of the last one", String(receipt.number), String(last));
+      const empty = chainBefore(this.hash, this.file.id);
+      if (first === 1 && !same2(entries.before, empty)) this.differs("entries", "before", hex(empty), hex(entries.before));
+      const end2 = this.chain(first, entries.before, list);
+      if (!same2(end2, receipt.hash)) this.differs("entries", `hash after entry ${last}`, hex(receipt.hash), hex(end2));
+    }, () => `entries: ${first} to ${last} lead to the receipt`);
+    this.passed(() => list.forEach((bytes3, i) => {
+      const e = decodeEntry(bytes3);
+      const field = malformedField(e, first + i === 1);
+      if (field !== void 0) return this.differs(`entry ${first + i}`, field, "one of its kind", hex(bytes3));
+      sums2.add(e);
+      this.price(first + i, e, bill, books);
+    }), () => `entries: ${counted(sums2.entries, "one counts", "of them count")} in ${monthName(this.file.month)}`);
+    this.notCovered(first, last);
+    const start = decodeEntry(list[0]);
+    if (bill !== void 0) this.figures(bill, sums2, start, first);
+    else this.beginning(start, first);
+  }
+  /** The hash after the last entry. Kept receipts are compared on the way. */
+  chain(first, before2, list) {
+    const kept = this.kept.filter(({ number: number2 }) => number2 >= first - 1);
+    let at = before2;
+    let next = 0;
+    let confirmed = first - 1;
+    const compare = (number2) => {
+      for (; kept[next]?.number === number2; next++) {
+        if (kept[next].hash === hex(at)) confirmed = number2;
+        else this.differs(`kept receipt ${number2}`, `entries ${confirmed + 1} to ${number2}`, hex(at), kept[next].hash);
+      }
+    };
+    compare(first - 1);
+    list.forEach((entry2, i) => {
+      at = this.hash([at, entry2]);
+      compare(first + i);
+    });
+    if (next > 0) this.checked.push(`receipts: ${counted(next, "kept one was", "kept ones were")} compared`);
+    return at;
+  }
+  notCovered(first, last) {
+    const earlier = this.kept.filter(({ number: number2 }) => number2 < first - 1).length;
+    const later = this.kept.filter(({ number: number2 }) => number2 > last).length;
+    if (earlier > 0) this.trust.push(`${counted(earlier, "kept receipt", "kept receipts")} of entries before ${first - 1}`);
+    if (later > 0) this.trust.push(`${counted(later, "kept receipt", "kept receipts")} of entries after ${last}, which the seal does not have`);
+  }
+  price(number2, e, bill, books) {
+    if (e.kind !== kinds.admitted && e.kind !== kinds.late || e.charge !== chargeCredits || e.month !== monthDigits(this.file.month)) return;
+    const sold = bill === void 0 ? books.sells(e.quotaKey, e.amount) : bill.periods.some((p) => p.lines[e.quotaKey].overage && p.lines[e.quotaKey].price === e.amount);
+    if (sold) return;
+    this.differs(`entry ${number2}`, "amount", `a price of quota key ${e.quotaKey} in the ${bill === void 0 ? "price books" : "statement"}`, e.amount.toString());
+  }
+  /** Whether the entries have all of the month. If not, what remains on trust says from where on they have it. */
+  beginning(start, first) {
+    const { month } = this.file;
+    if (isBefore(start, month) || first === 1 && start.month < monthDigits(month)) return true;
+    const why = first === 1 ? `the account's chain begins in ${String(start.month).replace(/..$/, "-$&")}` : "the file has no earlier ones";
+    this.trust.push(`what changed before entry ${first} of ${time(`${start.time}000000`)}: ${why}`);
+    return false;
+  }
+  figures(bill, sums2, start, first) {
+    const check = new BillCheck(bill, this.report);
+    const whole = start !== void 0 && this.beginning(start, first);
+    let more = [];
+    this.passed(() => {
+      more = check.figures(sums2, whole);
+      if (first === 1 && start.month <= monthDigits(bill.month)) check.closing(sums2.settled);
+    }, () => whole ? "statement: its counters and credits are the sums of the entries" : "statement: its counters are not below the sums of the entries");
+    if (more.length > 0) this.trust.push(`${more.join(", ")}: the statement has it, and no entry in the file`);
+  }
+};
+function decoded(data, decode3) {
+  try {
+    return decode3(new Reader(data));
+  } catch (e) {
+    if (e instanceof DecodeError) return void 0;
+    throw e;
+  }
+}
+function time(nanoseconds) {
+  const date = new Date(Number(BigInt(nanoseconds) / 1000000n));
+  return Number.isNaN(date.getTime()) ? nanoseconds : date.toISOString();
+}
+
 // src/main.ts
-var usage = `Usage: node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
+var usage = `Usage: node verify.mjs FILE --key KEY [--checkpoint FILE] [--receipts FILE] [--json]
+
+Checks the proof of a bill, which GET /api/users/user/statements/<month>/proof answers
+with: that the log has the seal, and that the account's statement follows from its entries.
+
+  --key KEY          the log's key, as it was published: the file has none
+  --checkpoint FILE  an earlier checkpoint or proof, which the log has to continue
+  --receipts FILE    kept receipts, as below
+
+       node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
                       [--receipts FILE] [--json] [--partition N] [--account ID]
 
 Folds the billing journals that "quire journal export --to DIR" wrote, and compares
@@ -5145,6 +6121,7 @@ var Usage = class extends Error {
 };
 function parse(args) {
   const o = {
+    proof: void 0,
     export: "",
     json: false,
     partition: void 0,
@@ -5193,8 +6170,14 @@ function parse(args) {
         break;
       }
       default:
-        throw new Usage(`Unknown argument ${arg}.`);
+        if (arg.startsWith("-") || o.proof !== void 0) throw new Usage(`Unknown argument ${arg}.`);
+        o.proof = arg;
     }
+  }
+  if (o.proof !== void 0) {
+    if (o.export !== "" || (o.log ?? o.account ?? o.partition) !== void 0) throw new Usage(`${o.proof} is checked with --key, --checkpoint, --receipts and --json alone.`);
+    if (o.key === void 0) throw new Usage("--key KEY is missing: a proof does not bring the log's key. Use the one that was published.");
+    return o;
   }
   if (o.export === "") throw new Usage("--export DIR is missing.");
   if (o.log === void 0 && (o.key ?? o.checkpoint) !== void 0) throw new Usage("--key and --checkpoint need --log.");
@@ -5217,7 +6200,7 @@ function trusted(r, { key, kept }) {
     }
     const rest = count2(r.log.notYet, "message that is", "messages that are");
     if (r.log.notYet > 0) list.unshift(`${rest} not yet in the log: anyone with the journals can change them`);
-    if (key !== void 0) list.unshift(`that this is the log's key, which came from the log itself: compare it with the published one: ${showKey2(key)}`);
+    if (key !== void 0) list.unshift(`that this is the log's key, which came from the log itself: compare it with the published one: ${showKey(key)}`);
   }
   const missing = r.manifest.partitions - r.checked.length;
   if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
@@ -5250,14 +6233,12 @@ function logLine(l) {
 }
 function print(r, given) {
   const { report } = r;
-  const out = report.differences.map(showDifference);
-  if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
+  const out = listed(report);
   out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
   if (r.log !== void 0) out.push("Log:", `  ${logLine(r.log)}`);
   out.push("Remains on trust:", ...trusted(r, given).map((t) => `  - ${t}`));
   out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
-  const least = report.more ? "at least " : "";
-  out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count2(report.count, "difference", "differences")}.`);
+  out.push(verdict(report));
   return out;
 }
 function asJson(r, given) {
@@ -5284,11 +6265,11 @@ function readReceipts(node, file) {
   return kept;
 }
 async function showOne(v, manifest, id) {
-  const account = parseId(id);
-  if (account === void 0) throw new Usage(`--account needs 11 base62 digits, not ${id}.`);
+  const account2 = parseId(id);
+  if (account2 === void 0) throw new Usage(`--account needs 11 base62 digits, not ${id}.`);
   void manifest;
-  const shown2 = await v.account(account, (fold) => {
-    const a = fold.state.accounts.get(account);
+  const shown2 = await v.account(account2, (fold) => {
+    const a = fold.state.accounts.get(account2);
     return a === void 0 ? void 0 : showAccount(fold.state, a);
   });
   for (const d of v.report.differences) console.error(showDifference(d));
@@ -5322,8 +6303,48 @@ async function openLog(v, node, o, place) {
     }
   };
   const checkpoint = await open2(await file("checkpoint"), "checkpoint");
-  const kept = o.checkpoint === void 0 ? void 0 : await open2(node.read(o.checkpoint), "kept checkpoint");
+  const kept = o.checkpoint === void 0 ? void 0 : await open2(node.read(o.checkpoint, longestNote), "kept checkpoint");
   return { key, checkpoint, kept };
+}
+async function checkProof(node, file, o) {
+  const text3 = (bytes3) => new TextDecoder().decode(bytes3);
+  let result;
+  try {
+    result = await verifyProof(node.read(file, longestProof), {
+      key: o.key,
+      hash: node.hash,
+      ed25519: node.ed25519,
+      checkpoint: o.checkpoint === void 0 ? void 0 : node.read(o.checkpoint, longestProof),
+      receipts: o.receipts === void 0 ? void 0 : text3(node.read(o.receipts, longestProof))
+    });
+  } catch (e) {
+    if (!(e instanceof Malformed)) throw e;
+    throw new Unreadable(e.message);
+  }
+  const { report } = result;
+  const ok = report.count === 0;
+  if (o.json) console.log(JSON.stringify({ ok, differences: report.count, first: report.differences, ...result, report: void 0 }));
+  else console.log(showProof(result).join("\n"));
+  return ok ? 0 : 1;
+}
+function showProof({ account: account2, period, report, checked, trust: trust2 }) {
+  return [
+    ...listed(report),
+    `Checked, of account ${account2} in ${period}:`,
+    ...checked.map((c) => `  ${c}`),
+    "Remains on trust:",
+    ...trust2.map((t) => `  - ${t}`),
+    verdict(report)
+  ];
+}
+function listed(report) {
+  const out = report.differences.map(showDifference);
+  if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
+  return out;
+}
+function verdict(report) {
+  const least = report.more ? "at least " : "";
+  return report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count2(report.count, "difference", "differences")}.`;
 }
 async function run2(args) {
   try {
@@ -5333,6 +6354,7 @@ async function run2(args) {
       return 0;
     }
     const node = await loadNode();
+    if (o.proof !== void 0) return await checkProof(node, o.proof, o);
     const folder = node.folder(o.export);
     const manifest = parseManifest(await folder.manifest());
     const kept = o.receipts === void 0 ? void 0 : readReceipts(node, o.receipts);
@@ -5362,6 +6384,7 @@ if (isCommand()) process.exitCode = await run2(process.argv.slice(2));
 export {
   Fold,
   LogCheck,
+  Malformed,
   Report,
   base62,
   canonical,
@@ -5382,5 +6405,6 @@ export {
   showId,
   showNetwork,
   tilePath,
+  verifyProof,
   webEd25519
 };

@@ -33,3 +33,14 @@ export function monthStart(month: number): number {
 export function monthName(month: number): string {
   return `${String(Math.floor(month / 12)).padStart(4, "0")}-${String((month % 12) + 1).padStart(2, "0")}`;
 }
+
+/** The month of 2026-10. Undefined: it has another form. */
+export function monthNumber(name: string): number | undefined {
+  const m = /^([0-9]{4})-(0[1-9]|1[0-2])$/.exec(name);
+  return m === null ? undefined : Number(m[1]) * 12 + Number(m[2]) - 1;
+}
+
+/** The month as a number: 202610. */
+export function monthDigits(month: number): number {
+  return Math.floor(month / 12) * 100 + (month % 12) + 1;
+}

@@ -7,5 +7,6 @@ export { canonical } from "./json.ts";
 export { base62, fromBase64, hex, idFromNumber, parseId, showId } from "./ids.ts";
 export { LogCheck, type LogFiles, type LogJournal, messageEntry, tilePath } from "./log.ts";
 export { itemsRoot, leafHash, rootOf } from "./merkle.ts";
-export { type Checkpoint, type Ed25519, type Key, openCheckpoint, parseKey, webEd25519 } from "./note.ts";
+export { type Checkpoint, type Ed25519, type Key, Malformed, openCheckpoint, parseKey, webEd25519 } from "./note.ts";
+export { type ProofOptions, type ProofResult, verifyProof } from "./proof.ts";
 export { Report, showDifference } from "./report.ts";

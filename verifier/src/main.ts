@@ -1,18 +1,29 @@
-// The command: node verifier/verify.mjs --export DIR [--log PLACE] [--receipts FILE] [--json] [--partition N] [--account ID]
+// The command: node verifier/verify.mjs FILE --key KEY, or --export DIR [--log PLACE] [--receipts FILE] [--json] [--partition N] [--account ID]
 
 import type { Fold } from "./fold.ts";
 import { parseId } from "./ids.ts";
 import { loadNode, type Node } from "./node.ts";
 import { type Checkpoint, type Key, Malformed, openCheckpoint, parseKey, showKey } from "./note.ts";
 import { KeptReceipts } from "./receipts.ts";
-import { showDifference } from "./report.ts";
+import { type ProofResult, verifyProof } from "./proof.ts";
+import { longestProof } from "./proof_file.ts";
+import { type Report, showDifference } from "./report.ts";
 import { showAccount } from "./show.ts";
 import type { LogResult } from "./log.ts";
 import { type Checked, type Manifest, parseManifest, type Result, Unreadable, Verifier } from "./verify.ts";
 
 export * from "./index.ts";
 
-const usage = `Usage: node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
+const usage = `Usage: node verify.mjs FILE --key KEY [--checkpoint FILE] [--receipts FILE] [--json]
+
+Checks the proof of a bill, which GET /api/users/user/statements/<month>/proof answers
+with: that the log has the seal, and that the account's statement follows from its entries.
+
+  --key KEY          the log's key, as it was published: the file has none
+  --checkpoint FILE  an earlier checkpoint or proof, which the log has to continue
+  --receipts FILE    kept receipts, as below
+
+       node verify.mjs --export DIR [--log PLACE [--key KEY] [--checkpoint FILE]]
                       [--receipts FILE] [--json] [--partition N] [--account ID]
 
 Folds the billing journals that "quire journal export --to DIR" wrote, and compares
@@ -31,6 +42,7 @@ message with the public log. With --receipts, compares the receipts that a clien
 Exit codes: 0 everything checked fits, 1 something differs, 2 wrong usage or unreadable input.`;
 
 interface Options {
+  proof: string | undefined;
   export: string;
   json: boolean;
   partition: number | undefined;
@@ -45,7 +57,7 @@ class Usage extends Error {}
 
 function parse(args: string[]): Options | undefined {
   const o: Options = {
-    export: "", json: false, partition: undefined, account: undefined, log: undefined, key: undefined, checkpoint: undefined,
+    proof: undefined, export: "", json: false, partition: undefined, account: undefined, log: undefined, key: undefined, checkpoint: undefined,
     receipts: undefined,
   };
   const rest = args.flatMap((a) => (/^--[a-z]+=/.test(a) ? [a.slice(0, a.indexOf("=")), a.slice(a.indexOf("=") + 1)] : [a]));
@@ -70,8 +82,15 @@ function parse(args: string[]): Options | undefined {
         o.partition = Number(n);
         break;
       }
-      default: throw new Usage(`Unknown argument ${arg}.`);
+      default:
+        if (arg.startsWith("-") || o.proof !== undefined) throw new Usage(`Unknown argument ${arg}.`);
+        o.proof = arg;
     }
+  }
+  if (o.proof !== undefined) {
+    if (o.export !== "" || (o.log ?? o.account ?? o.partition) !== undefined) throw new Usage(`${o.proof} is checked with --key, --checkpoint, --receipts and --json alone.`);
+    if (o.key === undefined) throw new Usage("--key KEY is missing: a proof does not bring the log's key. Use the one that was published.");
+    return o;
   }
   if (o.export === "") throw new Usage("--export DIR is missing.");
   if (o.log === undefined && (o.key ?? o.checkpoint) !== undefined) throw new Usage("--key and --checkpoint need --log.");
@@ -138,14 +157,12 @@ function logLine(l: LogResult): string {
 
 function print(r: Result, given: Given): string[] {
   const { report } = r;
-  const out = report.differences.map(showDifference);
-  if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
+  const out = listed(report);
   out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
   if (r.log !== undefined) out.push("Log:", `  ${logLine(r.log)}`);
   out.push("Remains on trust:", ...trusted(r, given).map((t) => `  - ${t}`));
   out.push("Heads:", ...r.checked.map((c) => `${c.stream} ${c.sequence} ${c.chain}`));
-  const least = report.more ? "at least " : "";
-  out.push(report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count(report.count, "difference", "differences")}.`);
+  out.push(verdict(report));
   return out;
 }
 
@@ -215,8 +232,47 @@ async function openLog(v: Verifier, node: Node, o: Options, place: string): Prom
     }
   };
   const checkpoint = await open(await file("checkpoint"), "checkpoint");
-  const kept = o.checkpoint === undefined ? undefined : await open(node.read(o.checkpoint), "kept checkpoint");
+  const kept = o.checkpoint === undefined ? undefined : await open(node.read(o.checkpoint, longestNote), "kept checkpoint");
   return { key, checkpoint, kept };
+}
+
+/** Checks the proof of a bill. */
+async function checkProof(node: Node, file: string, o: Options): Promise<number> {
+  const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+  let result: ProofResult;
+  try {
+    result = await verifyProof(node.read(file, longestProof), {
+      key: o.key!, hash: node.hash, ed25519: node.ed25519,
+      checkpoint: o.checkpoint === undefined ? undefined : node.read(o.checkpoint, longestProof),
+      receipts: o.receipts === undefined ? undefined : text(node.read(o.receipts, longestProof)),
+    });
+  } catch (e) {
+    if (!(e instanceof Malformed)) throw e;
+    throw new Unreadable(e.message);
+  }
+  const { report } = result;
+  const ok = report.count === 0;
+  if (o.json) console.log(JSON.stringify({ ok, differences: report.count, first: report.differences, ...result, report: undefined }));
+  else console.log(showProof(result).join("\n"));
+  return ok ? 0 : 1;
+}
+
+function showProof({ account, period, report, checked, trust }: ProofResult): string[] {
+  return [
+    ...listed(report), `Checked, of account ${account} in ${period}:`, ...checked.map((c) => `  ${c}`),
+    "Remains on trust:", ...trust.map((t) => `  - ${t}`), verdict(report),
+  ];
+}
+
+function listed(report: Report): string[] {
+  const out = report.differences.map(showDifference);
+  if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
+  return out;
+}
+
+function verdict(report: Report): string {
+  const least = report.more ? "at least " : "";
+  return report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count(report.count, "difference", "differences")}.`;
 }
 
 /** Runs the command, and returns its exit code. */
@@ -228,6 +284,7 @@ export async function run(args: string[]): Promise<number> {
       return 0;
     }
     const node = await loadNode();
+    if (o.proof !== undefined) return await checkProof(node, o.proof, o);
     const folder = node.folder(o.export);
     const manifest = parseManifest(await folder.manifest());
     const kept = o.receipts === undefined ? undefined : readReceipts(node, o.receipts);

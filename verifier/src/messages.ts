@@ -66,6 +66,23 @@ export interface UsageBatch {
   settlements: Settlement[];
   served: Served[];
   loss: Loss | undefined;
+  seal: Seal | undefined;
+}
+
+/** Roots of trees over accounts. See "Seals". */
+export interface Seal {
+  partitions: number;
+  sequence: number;
+  accounts: SealedTree | undefined;
+  statements: SealedTree[];
+}
+
+export interface SealedTree {
+  /** YYYYMM; 0 of the accounts tree. */
+  month: number;
+  hash: Uint8Array;
+  /** Three, or none: zeros. */
+  sums: bigint[];
 }
 
 export interface Loss {
@@ -78,7 +95,7 @@ export interface Loss {
 
 export function decodeUsage(r: Reader): UsageBatch {
   const m: UsageBatch = {
-    source: "", number: 0, stamp: 0, since: 0, admissions: [], settlements: [], served: [], loss: undefined,
+    source: "", number: 0, stamp: 0, since: 0, admissions: [], settlements: [], served: [], loss: undefined, seal: undefined,
   };
   while (r.next()) {
     switch (r.tag) {
@@ -90,6 +107,7 @@ export function decodeUsage(r: Reader): UsageBatch {
       case tag(7, bytes): m.served.push(r.message(servedPlaces, { sequence: 0, places: [] })); break;
       case tag(8, varint): m.since = r.s64(); break;
       case tag(9, bytes): m.loss = r.message(loss, m.loss ?? { stream: "", first: 0, last: 0, actor: "", logged: false }); break;
+      case tag(10, bytes): m.seal = r.message(seal, m.seal ?? newSeal()); break;
       default: r.skip();
     }
   }
@@ -198,6 +216,39 @@ function loss(r: Reader, m: Loss): Loss {
       case tag(3, varint): m.last = r.u64(); break;
       case tag(4, bytes): m.actor = r.text(); break;
       case tag(8, varint): m.logged = r.bool(); break;
+      default: r.skip();
+    }
+  }
+  return m;
+}
+
+function newSeal(): Seal {
+  return { partitions: 0, sequence: 0, accounts: undefined, statements: [] };
+}
+
+function seal(r: Reader, m: Seal): Seal {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint): m.partitions = r.u32(); break;
+      case tag(2, varint): m.sequence = r.u64(); break;
+      case tag(3, bytes): m.accounts = r.message(sealedTree, m.accounts ?? newTree()); break;
+      case tag(4, bytes): m.statements.push(r.message(sealedTree, newTree())); break;
+      default: r.skip();
+    }
+  }
+  return m;
+}
+
+function newTree(): SealedTree {
+  return { month: 0, hash: new Uint8Array(), sums: [] };
+}
+
+function sealedTree(r: Reader, m: SealedTree): SealedTree {
+  while (r.next()) {
+    switch (r.tag) {
+      case tag(1, varint): m.month = r.u32(); break;
+      case tag(2, bytes): m.hash = r.raw(); break;
+      case tag(3, varint): case tag(3, bytes): r.bigs(m.sums); break;
       default: r.skip();
     }
   }

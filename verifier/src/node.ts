@@ -15,7 +15,8 @@ export interface Node {
   ed25519: Ed25519;
   /** The files of a log at a URL or in a folder. */
   log(place: string): LogFiles;
-  read(file: string): Uint8Array;
+  /** A file of at most that many bytes. */
+  read(file: string, limit: number): Uint8Array;
   lines(file: string): Iterable<string>;
 }
 
@@ -88,11 +89,13 @@ export async function loadNode(): Promise<Node> {
     return crypto.verify(null, message, crypto.createPublicKey({ key: jwk, format: "jwk" }), signature);
   };
 
-  function read(file: string): Uint8Array {
+  function read(file: string, limit: number): Uint8Array {
     try {
+      const { size } = fs.statSync(file);
+      if (size > limit) throw new Unreadable(`${file} has ${size} bytes, more than ${limit}`);
       return fs.readFileSync(file);
     } catch (e) {
-      throw new Unreadable((e as Error).message);
+      throw isFileError(e) ? new Unreadable((e as Error).message) : e;
     }
   }
 
@@ -101,10 +104,7 @@ export async function loadNode(): Promise<Node> {
     return {
       async read(name, limit) {
         const file = path.join(place, name);
-        const size = fs.statSync(file, { throwIfNoEntry: false })?.size;
-        if (size === undefined) return undefined;
-        if (size > limit) throw new Unreadable(`${file} has ${size} bytes, more than ${limit}`);
-        return read(file);
+        return fs.existsSync(file) ? read(file, limit) : undefined;
       },
     };
   }

@@ -1,6 +1,8 @@
 // The chain of each account, and the receipts that clients kept of it. See "Receipts".
 
+import { monthDigits } from "./calendar.ts";
 import { hex, idNumber, keyBytes, parseId, showId } from "./ids.ts";
+import { Malformed } from "./note.ts";
 import type { Report } from "./report.ts";
 import type { Hash } from "./sha256.ts";
 import type { Account, State } from "./state.ts";
@@ -37,7 +39,7 @@ function encode(e: AccountEntry): Uint8Array {
   const view = new DataView(bytes.buffer);
   bytes[0] = e.kind;
   view.setBigUint64(1, BigInt(e.time));
-  view.setUint32(9, Math.floor(e.month / 12) * 100 + (e.month % 12) + 1);
+  view.setUint32(9, monthDigits(e.month));
   bytes[13] = e.quotaKey;
   bytes[14] = e.charge;
   view.setBigInt64(15, BigInt(e.amount));
@@ -46,17 +48,18 @@ function encode(e: AccountEntry): Uint8Array {
   return bytes;
 }
 
-function before(a: Account, hash: Hash): Receipt {
+/** The hash of an account's chain before its first entry. */
+export function chainBefore(hash: Hash, account: bigint): Uint8Array {
   const id = new Uint8Array(8);
-  new DataView(id.buffer).setBigUint64(0, idNumber(a.id));
-  return { number: 0, hash: hash([new TextEncoder().encode("quire account\n"), id]) };
+  new DataView(id.buffer).setBigUint64(0, account);
+  return hash([new TextEncoder().encode("quire account\n"), id]);
 }
 
 /** Adds an entry to the account's chain. One of the ledger is added before it changes what is settled. */
 export function link(s: State, a: Account, e: AccountEntry): void {
   if (s.rules < 5) return;
   if (a.receipt.number === 0) {
-    a.receipt = before(a, s.hash);
+    a.receipt = { number: 0, hash: chainBefore(s.hash, idNumber(a.id)) };
     const begins = { kind: kinds.begins, month: a.current.month, quotaKey: 0, charge: 0, amount: a.settled, key: 0, request: "" };
     append(s, a, { ...begins, time: e.time });
   }
@@ -73,7 +76,7 @@ export function showReceipt(r: Receipt): string {
   return r.number === 0 ? "" : `${r.number}.${hex(r.hash)}`;
 }
 
-interface Kept {
+export interface Kept {
   number: number;
   hash: string;
 }
@@ -89,18 +92,35 @@ interface AccountReceipts {
 
 const shape = /^([0-9A-Za-z]{11}) ([1-9][0-9]{0,15})\.([0-9a-f]{64})$/;
 
+function parseLine(line: string): (Kept & { account: string }) | undefined {
+  const [, id, number, hash] = shape.exec(line) ?? [];
+  const account = parseId(id ?? "");
+  return account === undefined ? undefined : { account, number: Number(number), hash: hash! };
+}
+
+/** The receipts of an account in lines of a file, by number. Throws Malformed. */
+export function parseReceipts(text: string, account: string): Kept[] {
+  const lines = text.split("\n");
+  if (lines[lines.length - 1] === "") lines.pop();
+  const all = lines.map((line, i) => {
+    const kept = parseLine(line);
+    if (kept === undefined) throw new Malformed(`line ${i + 1} of the receipts has no account and receipt: ${line.slice(0, 120)}`);
+    return kept;
+  });
+  return all.filter((k) => k.account === account).sort((x, y) => x.number - y.number);
+}
+
 /** Compares receipts that clients kept with the chains of their accounts. */
 export class KeptReceipts {
   private readonly byAccount = new Map<string, AccountReceipts>();
 
   /** Adds a line of a file of receipts. False: it is malformed. */
   add(line: string): boolean {
-    const [, account, number, hash] = shape.exec(line) ?? [];
-    const id = parseId(account ?? "");
-    if (id === undefined) return false;
-    const of = this.byAccount.get(id) ?? { kept: [], compared: 0, fits: 0 };
-    of.kept.push({ number: Number(number), hash: hash! });
-    this.byAccount.set(id, of);
+    const kept = parseLine(line);
+    if (kept === undefined) return false;
+    const of = this.byAccount.get(kept.account) ?? { kept: [], compared: 0, fits: 0 };
+    of.kept.push(kept);
+    this.byAccount.set(kept.account, of);
     return true;
   }
 

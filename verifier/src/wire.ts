@@ -67,6 +67,12 @@ export class Reader {
     return safe(this.high, this.low);
   }
 
+  /** All 64 bits. */
+  big(): bigint {
+    this.varint();
+    return (BigInt(this.high) << 32n) | BigInt(this.low);
+  }
+
   i64(): number {
     this.varint();
     return signed(this.high, this.low);
@@ -151,15 +157,24 @@ export class Reader {
 
   /** Appends a repeated uint32, packed or not. */
   u32s(into: number[]): void {
+    this.repeated(() => into.push(this.u32()));
+  }
+
+  /** Appends a repeated uint64, packed or not. */
+  bigs(into: bigint[]): void {
+    this.repeated(() => into.push(this.big()));
+  }
+
+  private repeated(next: () => void): void {
     if ((this.tag & 7) === 0) {
-      into.push(this.u32());
+      next();
       return;
     }
     const n = this.length();
     const stop = this.at + n;
     const { end } = this;
     this.end = stop;
-    while (this.at < stop) into.push(this.u32());
+    while (this.at < stop) next();
     this.end = end;
   }
 

@@ -83,7 +83,7 @@ export async function verify(parts, args = [], edit = () => {}) {
   }
 }
 
-async function capture(f) {
+export async function capture(f) {
   const { log, error } = console;
   const out = [];
   const err = [];
