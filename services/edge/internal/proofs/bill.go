@@ -84,9 +84,9 @@ type entriesView struct {
 }
 
 type bookView struct {
-	Index   string      `json:"index"`
-	Hashes  []string    `json:"hashes"`
-	Message messageView `json:"message"`
+	Index  string   `json:"index"`
+	Hashes []string `json:"hashes"`
+	messageView
 }
 
 type consistencyView struct {
