@@ -71,6 +71,58 @@ func (r *Reader) Entries(ctx context.Context, first, end, size int64, visit func
 	return nil
 }
 
+// All calls visit with every entry of a tree, in order. Once it returns nil, they were the entries of the tree; ErrDamaged if they
+// are not. visit may keep the entry.
+func (r *Reader) All(ctx context.Context, tree tlog.Tree, visit func(index int64, entry []byte) error) error {
+	var complete []tlog.Hash // roots of complete subtrees, from the largest to the smallest
+	err := r.Entries(ctx, 0, tree.N, tree.N, func(index int64, entry []byte) error {
+		hash := tlog.RecordHash(entry)
+		for n := index; n&1 == 1; n >>= 1 {
+			hash = tlog.NodeHash(complete[len(complete)-1], hash)
+			complete = complete[:len(complete)-1]
+		}
+		complete = append(complete, hash)
+		return visit(index, entry)
+	})
+	if err != nil || tree.N == 0 {
+		return err
+	}
+	root := complete[len(complete)-1]
+	for i := len(complete) - 2; i >= 0; i-- {
+		root = tlog.NodeHash(complete[i], root)
+	}
+	if root != tree.Hash {
+		return r.locate(ctx, tree)
+	}
+	return nil
+}
+
+// locate returns ErrDamaged with the first entry that is not the tree's, or with the tile that does not tell.
+func (r *Reader) locate(ctx context.Context, tree tlog.Tree) error {
+	hashes := r.hashes(ctx, tree)
+	for first := int64(0); first < tree.N; first += tileWidth {
+		end := min(first+tileWidth, tree.N)
+		var stored []int64
+		for index := first; index < end; index++ {
+			stored = append(stored, tlog.StoredHashIndex(0, index))
+		}
+		want, err := hashes.ReadHashes(stored)
+		if err != nil {
+			return fmt.Errorf("%w: its %d entries have another root, and its tiles too: %w", ErrDamaged, tree.N, err)
+		}
+		err = r.Entries(ctx, first, end, tree.N, func(index int64, entry []byte) error {
+			if tlog.RecordHash(entry) != want[index-first] {
+				return fmt.Errorf("%w: entry %d is another one", ErrDamaged, index)
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: its entries have changed while they were read", ErrDamaged)
+}
+
 // IsTile reports whether path names a tile or a bundle of entries, after the prefix of its log.
 func IsTile(path string) bool {
 	rest, found := strings.CutPrefix(path, "tile/")

@@ -142,6 +142,16 @@ func TestLogsAreThoseOfTheReference(t *testing.T) {
 	if err != nil || next != last.N {
 		t.Errorf("%d of %d entries: %v", next, last.N, err)
 	}
+	for _, tree := range trees {
+		next = 0
+		if err := r.All(t.Context(), tree, func(int64, []byte) error { next++; return nil }); err != nil || next != tree.N {
+			t.Errorf("all %d entries: %d, %v", tree.N, next, err)
+		}
+		tree.Hash[0]++
+		if err := r.All(t.Context(), tree, func(int64, []byte) error { return nil }); tree.N > 0 && !errors.Is(err, tilelog.ErrDamaged) {
+			t.Errorf("the entries of another tree of %d: %v", tree.N, err)
+		}
+	}
 	var partials []string
 	list(t, store, func(info blob.Info) { partials = append(partials, info.Key) })
 	if most := int(last.N/256+last.N/65536+1)*2 + 600; len(partials) > most {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/segment"
@@ -47,20 +48,25 @@ func (s *Service) openFiler(ctx context.Context) (*filer, error) {
 }
 
 func (s *Service) newFiler() (*filer, error) {
+	archive, err := openSegments(s.deps.Blobs, s.cfg.Installation(), s.cfg.PartitionCount, s.deps.Folder)
+	return &filer{Service: s, archive: archive}, err
+}
+
+// openSegments opens the segments of an installation. A writer keeps its temporary file in the folder.
+func openSegments(blobs blob.Store, installation string, partitions int, folder string) (*segment.Archive, error) {
 	kinds := map[string]byte{}
-	for p := range s.cfg.PartitionCount {
+	for p := range partitions {
 		for subject, kind := range event.Kinds(p) {
 			kinds[subject] = kind
 		}
 	}
-	archive, err := segment.New(s.deps.Blobs, segment.Options{
-		Installation: s.cfg.Installation(), Folder: s.deps.Folder,
+	return segment.New(blobs, segment.Options{
+		Installation: installation, Folder: folder,
 		Chain: func(before segment.Hash, m segment.Message) segment.Hash {
 			return event.Link(before, event.Digest(m.Sequence, m.TimeNanos, kinds[m.Subject], m.Subject, m.Data))
 		},
 		Mentions: func(m segment.Message, found *segment.Mentions) { mention(kinds[m.Subject], m.Data, found) },
 	})
-	return &filer{Service: s, archive: archive}, err
 }
 
 func (f *filer) find(ctx context.Context, partition int) (filed, error) {
