@@ -296,7 +296,7 @@ func (s *Settings) table() []setting {
 			meaning: "Witnesses that cosign every checkpoint of [the log](proof.md), each as `<verifier key>@<URL>`, separated by spaces or commas: see [witness.md](witness.md).",
 		},
 		{
-			name: "QUIRE_SEGMENT_AGE", value: config.Duration(&s.SegmentAge, "1m", "30d"), readers: Archive | Quire, fallback: "1h",
+			name: "QUIRE_SEGMENT_AGE", value: config.Duration(&s.SegmentAge, "1s", "30d"), readers: Archive | Quire, fallback: "1h",
 			meaning: "Age at which messages of the billing journals are copied into a segment in the blob store, full or not: see [formats/segments.md](formats/segments.md).",
 		},
 		{

@@ -148,11 +148,8 @@ func temporary(err error) bool {
 // agree queries all places before it sets the id of any.
 func agree(ctx context.Context, journals Place, others []Place) (string, error) {
 	all := append([]Place{journals}, others...)
-	owners, err := ownersOf(ctx, all)
+	owners, err := Owners(ctx, all...)
 	if err != nil {
-		return "", err
-	}
-	if err := same(all, owners); err != nil {
 		return "", err
 	}
 	id := owners[0]
@@ -171,13 +168,12 @@ func agree(ctx context.Context, journals Place, others []Place) (string, error) 
 		}
 	}
 	// Another process may have set its id first.
-	if owners, err = ownersOf(ctx, all); err != nil {
-		return "", err
-	}
-	return id, same(all, owners)
+	_, err = Owners(ctx, all...)
+	return id, err
 }
 
-func ownersOf(ctx context.Context, places []Place) ([]string, error) {
+// Owners returns the id of each place, empty without one. The error is ErrMixed if one differs from that of the first place.
+func Owners(ctx context.Context, places ...Place) ([]string, error) {
 	owners := make([]string, len(places))
 	for i, place := range places {
 		owner, err := place.Owner(ctx)
@@ -186,7 +182,7 @@ func ownersOf(ctx context.Context, places []Place) ([]string, error) {
 		}
 		owners[i] = owner
 	}
-	return owners, nil
+	return owners, same(places, owners)
 }
 
 // same returns ErrMixed unless all known owners are equal. A place with an owner is left over from other journals if these have

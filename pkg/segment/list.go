@@ -14,14 +14,16 @@ import (
 	"quire.dev/pkg/blob"
 )
 
+// Root is the prefix of all segments in the blob store.
+const Root = "archive/"
+
 const (
-	prefix         = "archive/"
 	suffix         = ".seg"
 	sequenceDigits = 20
 )
 
 // Prefix is the prefix of a stream's segments in the blob store.
-func Prefix(stream string) string { return prefix + stream + "/" }
+func Prefix(stream string) string { return Root + stream + "/" }
 
 // Segment names a stored segment.
 type Segment struct {

@@ -20,6 +20,7 @@ import (
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
+	"quire.dev/services/archive"
 	"quire.dev/services/billing"
 	"quire.dev/services/standalone/internal/backup"
 	"quire.dev/services/standalone/internal/datafolder"
@@ -165,26 +166,52 @@ func restore(ctx context.Context, cfg host.Settings, o Copies, without func(coll
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", o.Place, err)
 	}
-	to := backup.Destination{Replicas: cfg.Replicas, Models: map[event.Domain]views.Store{}, Progress: o.Progress, Without: without}
-	fill := func(folder *datafolder.Folder) (err error) {
+	var files map[string][]byte // none of a scratch folder, which is not the installation
+	if hasFolder(cfg) && without == nil {
+		if files, err = m.Files(ctx, from); err != nil {
+			return nil, err
+		}
+	}
+	return m, fill(ctx, cfg, o, m.Partitions, files, func(to backup.Destination) error {
+		to.Without = without
+		return backup.Restore(ctx, m, from, to)
+	})
+}
+
+// RestoreArchived makes the billing journals from an archive alone, in stores that the settings name. A data folder must be missing or
+// empty. It returns where the journals end, by partition.
+func RestoreArchived(ctx context.Context, cfg host.Settings, o Copies) (*archive.Archived, []archive.Ending, error) {
+	from, err := backup.Place(o.Place).Read(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	archived, err := archive.OpenArchived(ctx, from, cfg.CheckpointKey.Reveal(), cfg.Partitions)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", o.Place, err)
+	}
+	var ends []archive.Ending
+	err = fill(ctx, cfg, o, archived.Partitions, nil, func(to backup.Destination) (err error) {
+		ends, err = backup.RestoreArchived(ctx, archived, from, to)
+		return err
+	})
+	return archived, ends, err
+}
+
+// fill opens the stores that the settings name, and calls restore. A data folder must be missing or empty, and gets the files.
+func fill(ctx context.Context, cfg host.Settings, o Copies, partitions int, files map[string][]byte, restore func(backup.Destination) error) error {
+	open := func(folder *datafolder.Folder) (err error) {
+		to := backup.Destination{Replicas: cfg.Replicas, Models: map[event.Domain]views.Store{}, Progress: o.Progress}
 		opened := host.New(cfg, o.Logger)
 		defer func() { err = errors.Join(err, opened.Close()) }()
 		if err := openDestination(ctx, opened, cfg, o.Logger, folder, &to); err != nil {
 			return err
 		}
-		return backup.Restore(ctx, m, from, to)
+		return restore(to)
 	}
 	if !hasFolder(cfg) {
-		return m, fill(nil)
+		return open(nil)
 	}
-	files, err := m.Files(ctx, from)
-	if err != nil {
-		return nil, err
-	}
-	if without != nil {
-		files = map[string][]byte{} // the copy is not the installation
-	}
-	return m, datafolder.Restore(cfg.Data, files, []byte(cfg.Secret.Reveal()), m.Streams(), fill)
+	return datafolder.Restore(cfg.Data, files, []byte(cfg.Secret.Reveal()), backup.Streams(partitions), open)
 }
 
 // openDestination opens the stores of the settings. folder is nil if none is in it.

@@ -56,19 +56,29 @@ Nothing is sent to anybody. It needs as much room as a data folder.`,
 
 // restoreCommand is the command `restore`.
 func (c *command) restoreCommand() *cobra.Command {
-	from := ""
+	from, archived := "", ""
 	cmd := &cobra.Command{
-		Use: "restore --from <place>", Short: "Restore a backup into an empty installation", Args: cli.None,
-		Long: `Fills the stores that the settings name from a backup. They must be empty: a data folder that does not exist, or servers
-without data. Services may start afterwards, or be waiting already.`,
+		Use: "restore --from <place> | --from-archive <place>", Short: "Restore a backup into an empty installation, or billing from its archive", Args: cli.None,
+		Long: `With --from: fills the stores that the settings name from a backup. They must be empty: a data folder that does not exist, or servers
+without data. Services may start afterwards, or be waiting already.
+
+With --from-archive: for an installation without a backup. Makes the billing journals again from the archive's segments, in a blob
+folder, such as data/blobs, or in a bucket. Every message is compared with the signed log first. Accounts, API keys, balances,
+counters, statements and price books come back. Messages after the last segment are lost, and the command says which. Users, webhook
+URLs and documents are in no archive. Set QUIRE_SECRET and QUIRE_CHECKPOINT_KEY to those of the installation. A data folder must be
+missing or empty. Servers must have no billing journals, and may have other data of the installation.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if from == "" {
-				return cli.Usage("--from is required: a folder, or s3://bucket/prefix")
+			switch {
+			case (from == "") == (archived == ""):
+				return cli.Usage("--from or --from-archive is required: a folder, or s3://bucket/prefix")
+			case archived != "":
+				return wrap("restore", c.restoreArchived(cmd.Context(), archived))
 			}
 			return wrap("restore", c.restore(cmd.Context(), from))
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "a folder, or s3://bucket/prefix")
+	cmd.Flags().StringVar(&from, "from", "", "a backup: a folder, or s3://bucket/prefix")
+	cmd.Flags().StringVar(&archived, "from-archive", "", "blobs with an archive: a folder, or s3://bucket/prefix")
 	return cmd
 }
 
@@ -126,6 +136,34 @@ func (c *command) restore(ctx context.Context, from string) error {
 		return err
 	}
 	fmt.Fprintf(c.stdout, "restore: installation %s, as of %s\n", m.Installation, m.Cut.Format(time.RFC3339))
+	return nil
+}
+
+func (c *command) restoreArchived(ctx context.Context, from string) error {
+	cfg, log, err := c.settings()
+	if err != nil {
+		return err
+	}
+	archived, ends, err := standalone.RestoreArchived(ctx, cfg, c.copies(from, log))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.stdout, "restore: billing of installation %s, from its archive\n", archived.Installation)
+	lost := false
+	for _, end := range ends {
+		fmt.Fprintln(c.stdout, end.String())
+		lost = lost || end.Logged > end.Archived
+	}
+	switch {
+	case archived.Tree == nil:
+		fmt.Fprintln(c.stdout, "There is no log: nothing tells whether messages are lost, or segments were rewritten.")
+	case lost:
+		fmt.Fprintln(c.stdout, "The log has the lost messages: run `quire repair log`, and with --yes it records the loss.")
+	}
+	if archived.Tree != nil && cfg.CheckpointKey.Reveal() == "" {
+		fmt.Fprintf(c.stdout, "The log was compared with the key in %s itself. Start the archive with QUIRE_CHECKPOINT_KEY of the installation.\n", from)
+	}
+	fmt.Fprintln(c.stdout, "Users and webhook URLs are missing until their tables are restored, or given up with `quire repair accept-missing`.")
 	return nil
 }
 

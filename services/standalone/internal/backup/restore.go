@@ -173,9 +173,9 @@ func (m *Manifest) Files(ctx context.Context, from blob.Store) (map[string][]byt
 }
 
 // Streams are the names of the journals.
-func (m *Manifest) Streams() []string {
+func Streams(partitions int) []string {
 	var names []string
-	for _, s := range streamsOf(m.Partitions, event.Domains()...) {
+	for _, s := range streamsOf(partitions, event.Domains()...) {
 		names = append(names, s.name)
 	}
 	slices.Sort(names)

@@ -54,7 +54,9 @@ func Restore(path string, files map[string][]byte, secret []byte, streams []stri
 		if len(secret) == 0 {
 			return errors.New("the backup has no secret: set QUIRE_SECRET to that of the installation")
 		}
-		files = maps.Clone(files)
+		if files = maps.Clone(files); files == nil {
+			files = map[string][]byte{}
+		}
 		streams = slices.Sorted(slices.Values(streams))
 		files[versionFile] = version{format: Format, secret: fingerprint(secret), streams: streams, welcome: true}.encode()
 	}
