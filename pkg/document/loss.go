@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/nats-io/nats.go"
 
@@ -27,9 +28,16 @@ type Loss struct {
 	checkpoint uint64
 }
 
-// FindLoss returns what keeps a partition from starting, or nil if its journal and read model meet. It changes nothing. The
-// read model may be nil: it is empty.
-func FindLoss(ctx context.Context, nc *nats.Conn, model views.Store, domain event.Domain, number int) (*Loss, error) {
+// FindLosses returns what keeps each of the partitions from starting. It changes nothing. The read model may be nil: it is empty.
+func FindLosses(ctx context.Context, nc *nats.Conn, model views.Store, domain event.Domain, partitions int) ([]*Loss, error) {
+	list, err := journal.EachPartition(ctx, partitions, func(ctx context.Context, p int) (*Loss, error) {
+		return findLoss(ctx, nc, model, domain, p)
+	})
+	return slices.DeleteFunc(list, func(l *Loss) bool { return l == nil }), err
+}
+
+// findLoss returns nil for a partition whose journal and read model meet.
+func findLoss(ctx context.Context, nc *nats.Conn, model views.Store, domain event.Domain, number int) (*Loss, error) {
 	l := &Loss{Stream: domain.Stream(number), domain: domain}
 	if model != nil {
 		var err error

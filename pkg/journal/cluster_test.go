@@ -148,6 +148,29 @@ func TestFollowGoesOnWhenItsServerIsCutOff(t *testing.T) {
 	}
 }
 
+// TestWithoutAMajorityAWriteIsUnavailable: neither a message nor a purge waits for the other servers.
+func TestWithoutAMajorityAWriteIsUnavailable(t *testing.T) {
+	c := journaltest.StartCluster(t, 3)
+	stream := paste()
+	stream.Replicas = 3
+	nc := c.Conn(t)
+	ensure(t, nc, stream)
+	c.WaitCurrent(t, stream.Name)
+	leader := c.LeaderOf(t, stream.Name)
+	alone := c.Node(leader).Conn(t)
+	for i := range 3 {
+		if i != leader {
+			c.Node(i).Stop()
+		}
+	}
+	if err := journal.Publish(t.Context(), alone, stream.Subjects[0], nil); !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("publish: %v, want %v", err, journal.ErrUnavailable)
+	}
+	if err := journal.Open(alone, stream.Name).Purge(t.Context(), 1); !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("purge: %v, want %v", err, journal.ErrUnavailable)
+	}
+}
+
 // TestWithoutAServerAQuestionIsUnavailable: callers can tell this error from those that waiting won't cure.
 func TestWithoutAServerAQuestionIsUnavailable(t *testing.T) {
 	s := journaltest.Start(t, journaltest.WithListener())

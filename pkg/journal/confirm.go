@@ -154,13 +154,16 @@ func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 }
 
 // Publish appends one message to the stream of the subject, outside the way of requests, and returns once it is stored. A call that
-// fails may have stored it. It waits 10 seconds at most.
+// fails may have stored it. ErrUnavailable if the journal does not answer within 10 seconds.
 func Publish(ctx context.Context, nc *nats.Conn, subject string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	m, err := nc.RequestWithContext(ctx, subject, data)
-	if err != nil {
-		return err
+	if err == nil {
+		return parseAck(m).err
 	}
-	return parseAck(m).err
+	if isUnreached(err) {
+		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return err
 }

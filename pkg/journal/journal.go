@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/wait"
 )
@@ -155,7 +156,8 @@ func (j *Journal) Made(ctx context.Context) (metadata map[string]string, created
 // StateFrom is State of a stream known to have reached the sequence least. A
 // newly elected leader may still be applying the messages of its quorum, and a
 // replaced one responds until it notices. So a response that is too short is
-// retried for some seconds.
+// retried, for 12 seconds if the stream is replicated. EachPartition asks
+// several streams.
 func (j *Journal) StateFrom(ctx context.Context, least uint64) (State, error) {
 	for asked := 1; ; asked++ {
 		state, err := j.State(ctx)
@@ -166,6 +168,23 @@ func (j *Journal) StateFrom(ctx context.Context, least uint64) (State, error) {
 			return state, ctx.Err()
 		}
 	}
+}
+
+// EachPartition calls ask for all partitions at once, and returns what it returned, by partition, or the first error. StateFrom of a journal
+// that is too short takes 12 seconds: one after the other, those of a restored installation take minutes.
+func EachPartition[T any](ctx context.Context, partitions int, ask func(ctx context.Context, partition int) (T, error)) ([]T, error) {
+	list := make([]T, partitions)
+	group, ctx := errgroup.WithContext(ctx)
+	for p := range partitions {
+		group.Go(func() (err error) {
+			list[p], err = ask(ctx, p)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	return list, nil
 }
 
 // LastSequence asks the stream's leader for the sequence of the last message. A

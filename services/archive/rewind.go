@@ -11,6 +11,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/proof"
 	"quire.dev/pkg/segment"
 	"quire.dev/pkg/tilelog"
@@ -60,13 +61,15 @@ func FindRewound(ctx context.Context, cfg Config, deps Deps) ([]Rewound, error) 
 	if err != nil {
 		return nil, err
 	}
+	all, err := journal.EachPartition(ctx, len(k.positions), func(ctx context.Context, p int) (Rewound, error) {
+		return k.rewound(ctx, k.positions[p], planned[p])
+	})
+	if err != nil {
+		return nil, err
+	}
 	var found []Rewound
-	for _, at := range k.positions {
-		one, err := k.rewound(ctx, at, planned[at.Partition])
-		if err != nil {
-			return nil, err
-		}
-		if one.Segments, err = f.unfit(ctx, at.Partition); err != nil {
+	for _, one := range all {
+		if one.Segments, err = f.unfit(ctx, one.Partition); err != nil {
 			return nil, err
 		}
 		if one.Kept < one.Logged || one.Planned > 0 || len(one.Segments) > 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/lost"
 	"quire.dev/services/billing/internal/partition"
@@ -19,11 +20,11 @@ type UnfitSnapshot struct {
 	Partition int
 }
 
-// UnfitSnapshots returns the snapshots of all partitions that keep a billing from starting. It changes nothing. Of deps it uses NC,
-// Shared, Views and Blobs.
-func UnfitSnapshots(ctx context.Context, deps Deps, partitions int) (list []UnfitSnapshot, err error) {
-	for number := range partitions {
-		unfit, err := stopped(deps, number, partitions).UnfitSnapshots(ctx)
+// UnfitSnapshots returns the snapshots that keep a billing from starting, of partitions with these positions. It changes nothing. Of deps
+// it uses NC, Shared, Views and Blobs.
+func UnfitSnapshots(ctx context.Context, deps Deps, positions []Position) (list []UnfitSnapshot, err error) {
+	for number, at := range positions { // one at a time: it loads a fold
+		unfit, err := stopped(deps, number, len(positions)).UnfitSnapshots(ctx, at.Journal)
 		if err != nil {
 			return nil, fmt.Errorf("partition %d: %w", number, err)
 		}
@@ -55,16 +56,13 @@ type Position struct {
 	Journal, Model uint64 // sequences of the last messages
 }
 
-// Positions returns the positions of all partitions. It changes nothing.
-func Positions(ctx context.Context, deps Deps, partitions int) (list []Position, err error) {
-	for number := range partitions {
-		at := Position{Stream: event.Billing.Stream(number)}
-		if at.Journal, at.Model, err = stopped(deps, number, partitions).Positions(ctx); err != nil {
-			return nil, err
-		}
-		list = append(list, at)
-	}
-	return list, nil
+// Positions returns the positions of all partitions. It changes nothing. Of deps it uses what UnfitSnapshots does.
+func Positions(ctx context.Context, deps Deps, partitions int) ([]Position, error) {
+	return journal.EachPartition(ctx, partitions, func(ctx context.Context, number int) (at Position, err error) {
+		at.Stream = event.Billing.Stream(number)
+		at.Journal, at.Model, err = stopped(deps, number, partitions).Positions(ctx)
+		return at, err
+	})
 }
 
 // Remade are the collections of the read model that a start makes again from the journals. All others exist nowhere else, or, as
@@ -79,9 +77,9 @@ func Remade() (names []string) {
 // ResetReadModel sets aside what the read model has from the journals, and the snapshots that don't fit them, so that the next start
 // makes the read model again. It returns the name under which the read model's part was set aside. Billing must not run, and
 // deps.Views only be closed afterwards. What edges reported of requests is in no journal, and only set aside.
-func ResetReadModel(ctx context.Context, deps Deps, partitions int) (name string, err error) {
+func ResetReadModel(ctx context.Context, deps Deps, positions []Position) (name string, err error) {
 	deps = deps.withDefaults()
-	unfit, err := UnfitSnapshots(ctx, deps, partitions)
+	unfit, err := UnfitSnapshots(ctx, deps, positions)
 	if err != nil {
 		return "", err
 	}
@@ -95,8 +93,8 @@ func ResetReadModel(ctx context.Context, deps Deps, partitions int) (name string
 		return "", fmt.Errorf("a read model of type %T can't be set aside", deps.Views)
 	}
 	var streams []string
-	for number := range partitions {
-		streams = append(streams, event.Billing.Stream(number))
+	for _, at := range positions {
+		streams = append(streams, at.Stream)
 	}
 	name = deps.Clock().UTC().Format("20060102150405")
 	return name, resetter.SetAside(ctx, name, Remade(), streams)

@@ -20,19 +20,15 @@ type Unfit struct {
 	Why      string
 }
 
-// UnfitSnapshots returns the snapshots that billing wrote and that don't fit the journal: from after its end, or taken at another
-// message. It changes nothing. Snapshots that a start ignores are not among them. The Partition must not run.
-func (p *Partition) UnfitSnapshots(ctx context.Context) (list []Unfit, err error) {
+// UnfitSnapshots returns the snapshots that billing wrote and that don't fit the journal: from after its end, at last, or taken at
+// another message. It changes nothing. Snapshots that a start ignores are not among them. The Partition must not run.
+func (p *Partition) UnfitSnapshots(ctx context.Context, last uint64) (list []Unfit, err error) {
 	all, err := p.snapshots.List(ctx)
-	if err != nil || len(all) == 0 {
+	if err != nil {
 		return nil, err
 	}
-	state, err := p.journal.StateFrom(ctx, all[0].Sequence)
-	if err != nil {
-		return nil, fmt.Errorf("read state of %s: %w", p.stream, err)
-	}
 	for _, snapshot := range all {
-		why, err := p.unfitSnapshot(ctx, snapshot, state.Last)
+		why, err := p.unfitSnapshot(ctx, snapshot, last)
 		switch {
 		case errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound) || errors.Is(err, snapshots.ErrVersion):
 			continue
@@ -90,7 +86,15 @@ func (p *Partition) Positions(ctx context.Context) (journal, model uint64, err e
 		return 0, 0, fmt.Errorf("read the chain's head: %w", err)
 	}
 	model = max(model, head.Sequence)
-	state, err := p.journal.StateFrom(ctx, model)
+	known := model
+	all, err := p.snapshots.List(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(all) > 0 {
+		known = max(known, all[0].Sequence)
+	}
+	state, err := p.journal.StateFrom(ctx, known)
 	if err != nil {
 		return 0, 0, fmt.Errorf("read state of %s: %w", p.stream, err)
 	}

@@ -57,7 +57,11 @@ store. The next start folds more of the journal.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return c.onStopped(cmd.Context(), event.Billing, standalone.RepairOptions{}, func(ctx context.Context, s standalone.Stores) error {
 				deps := billing.Deps{NC: s.NC, Shared: s.Shared, Views: s.Views, Blobs: s.Blobs}
-				list, err := billing.UnfitSnapshots(ctx, deps, s.Partitions)
+				positions, err := billing.Positions(ctx, deps, s.Partitions)
+				if err != nil {
+					return err
+				}
+				list, err := billing.UnfitSnapshots(ctx, deps, positions)
 				if err != nil {
 					return err
 				}
@@ -111,7 +115,7 @@ billing did not decide, are in no journal: they are only among what is set aside
 					fmt.Fprintln(c.stdout, "Nothing was changed: do it with --yes.")
 					return nil
 				}
-				name, err := billing.ResetReadModel(ctx, deps, s.Partitions)
+				name, err := billing.ResetReadModel(ctx, deps, list)
 				if err != nil {
 					return err
 				}
@@ -154,20 +158,14 @@ the log of admin actions, and the service goes on behind it. Restore a backup in
 const maxNameBytes = 100
 
 func (c *command) acceptGaps(ctx context.Context, s standalone.Stores, by string, yes bool) error {
-	found := false
 	if s.Views == nil {
 		fmt.Fprintf(c.stdout, "The read model of %s is missing: an empty one, and then what its journal has\n", s.Service)
-		found = true
 	}
-	for p := range s.Partitions {
-		loss, err := document.FindLoss(ctx, s.NC, s.Views, s.Service, p)
-		if err != nil {
-			return err
-		}
-		if loss == nil {
-			continue
-		}
-		found = true
+	losses, err := document.FindLosses(ctx, s.NC, s.Views, s.Service, s.Partitions)
+	if err != nil {
+		return err
+	}
+	for _, loss := range losses {
 		fmt.Fprintf(c.stdout, "%s has lost its messages %d to %d. ", loss.Stream, loss.First, loss.Last)
 		if loss.Projected {
 			fmt.Fprintln(c.stdout, "The read model has what they changed. The journal continues after them, without what it has before.")
@@ -183,7 +181,7 @@ func (c *command) acceptGaps(ctx context.Context, s standalone.Stores, by string
 		fmt.Fprintf(c.stdout, "recorded in billing's journals as accepted by %s\n", by)
 	}
 	switch {
-	case !found:
+	case s.Views != nil && len(losses) == 0:
 		fmt.Fprintf(c.stdout, "Every journal of %s meets its read model. Nothing to do.\n", s.Service)
 	case !yes:
 		fmt.Fprintln(c.stdout, "Nothing was changed: do it with --yes.")
