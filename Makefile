@@ -191,6 +191,10 @@ test-plain: ## run scenario tests with one process whose services use NATS alone
 drill: ## run the commands of docs/operations.md for refused starts on damaged data, and print what is lost (RPO) and how long it takes (RTO)
 	$(TEST) -count=1 -timeout 10m -run '^TestDrill' -v ./services/standalone
 
+.PHONY: drill-cluster
+drill-cluster: cluster-programs $(BINARY)-build ## run those for a cluster whose NATS volumes were all set back (2 minutes)
+	$(TEST) -count=1 -timeout 5m -run '^TestDrill' -v ./tools/cluster -args -processes
+
 # The npm tools of the browser's and the documents' tests, at the versions of the lock file.
 e2e/node_modules: e2e/package-lock.json
 	$(call need,npm,nodejs npm)
@@ -249,7 +253,7 @@ test-verifier: verifier/node_modules ## check the independent bill verifier: its
 	@cd verifier && npm run check --silent && node bundle.mjs --check && npm test --silent
 
 .PHONY: test-cluster
-test-cluster: cluster-programs clients/ts/dist ## run the scenario tests against a cluster of 16 processes (14 minutes; STORE=postgres|mongo; SKIP='Limit|Example' leaves tests out)
+test-cluster: cluster-programs $(BINARY)-build clients/ts/dist ## run the scenario tests, and a drill, against a cluster of 16 processes (16 minutes; STORE=postgres|mongo; SKIP='Limit|Example' leaves tests out)
 	$(TEST) -count=1 -timeout 20m ./tools/cluster -args -processes
 	$(TEST) -count=1 -timeout 30m $(if $(SKIP),-skip '$(SKIP)') ./services/standalone/scenario -args -processes=many -store=$(STORE) $(DRIVER)
 

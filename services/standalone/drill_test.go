@@ -23,29 +23,12 @@ import (
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/views"
+	"quire.dev/tools/cluster"
 )
 
 // A drill damages the data folder of a stopped quire, sees the start refused with the command that helps, runs the lines of
 // docs/operations.md for that case as they are, and checks what is left. `make drill` shows the result: RPO, what was
 // acknowledged and is lost, and RTO, from the refusal until quire serves.
-
-// pageOf returns the commands of a heading's first code block in docs/operations.md.
-func pageOf(t *testing.T, heading string) string {
-	t.Helper()
-	page, err := os.ReadFile("../../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, found := strings.Cut(string(page), "\n### "+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	section, _, _ = strings.Cut(section, "\n### ")
-	_, block, fenced := strings.Cut(section, "\n```\n")
-	block, _, ended := strings.Cut(block, "```")
-	if !found || !fenced || !ended {
-		t.Fatalf("docs/operations.md has no commands under %q", heading)
-	}
-	return block
-}
 
 // drill is one run.
 type drill struct {
@@ -181,7 +164,11 @@ func (d *drill) run(heading string, refusal ...string) string {
 	if len(refusal) > 0 {
 		refuses(d.t, d.folder, refusal...)
 	}
-	run := exec.CommandContext(d.t.Context(), "bash", "-euo", "pipefail", "-c", pageOf(d.t, heading))
+	commands, err := cluster.Commands(heading)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	run := exec.CommandContext(d.t.Context(), "bash", "-euo", "pipefail", "-c", commands)
 	run.Env = environment("QUIRE_DATA="+d.folder, "QUIRE_ADMIN_TOKEN="+testAdminToken, "USER=ann", "PATH="+filepath.Dir(binary(d.t))+":"+os.Getenv("PATH"))
 	out, err := run.CombinedOutput()
 	if err != nil {

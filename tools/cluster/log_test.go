@@ -31,15 +31,7 @@ func TestTheLogOfACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nc, err := rpc.Connect(c.NATSURL("backup"), "backup", slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	var journals []*journal.Journal
-	for p := range c.Partitions() {
-		journals = append(journals, journal.Open(nc, event.Billing.Stream(p)))
-	}
+	journals := billingJournals(t, c)
 	var last tlog.Tree
 	archive := c.Process("archive-0")
 	for round := range 3 {
@@ -56,12 +48,7 @@ func TestTheLogOfACluster(t *testing.T) {
 				t.Fatalf("%v\n%s", err, archive.Tail())
 			}
 		}
-		ends := make([]uint64, len(journals))
-		for p, j := range journals {
-			if ends[p], err = j.LastSequence(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		ends := endsOf(t, journals)
 		for _, edge := range edges {
 			eventually.NoError(t, "the log has the journals", func() (err error) {
 				last, err = checkLog(t.Context(), tilelogtest.Served{Base: edge}, last, journals, ends)
@@ -115,11 +102,43 @@ func checkLog(ctx context.Context, log tilelogtest.Served, old tlog.Tree, journa
 	if old.N == 0 || old == tree {
 		return tree, nil
 	}
-	consistency, err := reader.ProveConsistency(ctx, old.N, tree)
+	return tree, checkContinues(ctx, reader, old, tree)
+}
+
+// checkContinues is an error unless the log goes on from an earlier tree to a later one.
+func checkContinues(ctx context.Context, log *tilelog.Reader, old, tree tlog.Tree) error {
+	consistency, err := log.ProveConsistency(ctx, old.N, tree)
 	if err != nil {
-		return old, err
+		return err
 	}
-	return tree, tlog.CheckTree(consistency, tree.N, tree.Hash, old.N, old.Hash)
+	return tlog.CheckTree(consistency, tree.N, tree.Hash, old.N, old.Hash)
+}
+
+// billingJournals opens the journals of all partitions of billing.
+func billingJournals(t *testing.T, c *cluster.Cluster) (journals []*journal.Journal) {
+	t.Helper()
+	nc, err := rpc.Connect(c.NATSURL("backup"), "backup", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	for p := range c.Partitions() {
+		journals = append(journals, journal.Open(nc, event.Billing.Stream(p)))
+	}
+	return journals
+}
+
+// endsOf returns the last sequence of each journal.
+func endsOf(t *testing.T, journals []*journal.Journal) (ends []uint64) {
+	t.Helper()
+	for _, j := range journals {
+		last, err := j.LastSequence(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, last)
+	}
+	return ends
 }
 
 func createQuickPaste(t *testing.T, edge, key string) {
