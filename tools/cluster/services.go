@@ -52,7 +52,6 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 		settings["QUIRE_UNMETERED_RATE"] = "100000" // the clients of all runs are on this machine
 	case "archive":
 		settings["QUIRE_CHECKPOINT_KEY"] = c.state.Secrets["checkpoint"]
-		settings["QUIRE_CHECKPOINT_INTERVAL"] = "1s"
 	default:
 		settings["QUIRE_REGISTER_LIMIT"] = "10000" // likewise
 		// Several clusters may share a server, so each has its own databases.
@@ -65,6 +64,9 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 		default:
 			settings["QUIRE_POSTGRES_URL"] = c.PostgresURL(service)
 		}
+	}
+	if service == "archive" || service == "billing" {
+		settings["QUIRE_CHECKPOINT_INTERVAL"] = "1s"
 	}
 	if service == "edge" || service == "billing" {
 		settings["QUIRE_SECRET"] = c.state.Secrets["secret"]

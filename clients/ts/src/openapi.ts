@@ -478,6 +478,29 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users/user/statements/{period}/proof": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get the proof of a month's bill
+         * @description A file that proves the month's bill offline, in the format of [tlog-proof](https://c2sp.org/tlog-proof): check it with
+         *     `node verifier/verify.mjs FILE --key KEY`. It has the account's receipt and entries, and of a closed month the
+         *     statement, with their paths to a seal in the log. 503 with `Retry-After` while the log has no seal of the
+         *     month yet, which takes up to some minutes. `since` adds a proof that the log continues an earlier one.
+         */
+        get: operations["getStatementProof"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/user/requests": {
         parameters: {
             query?: never;
@@ -4153,6 +4176,18 @@ export interface components {
                 "text/csv": string;
             };
         };
+        /** @description The proof. */
+        StatementProofAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                "Content-Disposition": components["headers"]["ContentDispositionHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "text/plain": string;
+            };
+        };
         /** @description The statement. */
         StatementAnswer: {
             headers: {
@@ -5904,6 +5939,11 @@ export interface components {
          * @example 2026-11
          */
         PeriodParam: string;
+        /**
+         * @description A size that the log had, such as that of a checkpoint you kept.
+         * @example 1
+         */
+        SinceParam: number;
         /**
          * @description Makes the call safe to repeat for 24 hours: 1 to 128 printable ASCII characters of your choice.
          * @example 8c2f1e0a-create-notes
@@ -7839,6 +7879,41 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["StatementAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["KeyOrSessionRequiredAnswer"];
+            403: components["responses"]["AccountSuspendedAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    getStatementProof: {
+        parameters: {
+            query?: {
+                /**
+                 * @description A size that the log had, such as that of a checkpoint you kept.
+                 * @example 1
+                 */
+                since?: components["parameters"]["SinceParam"];
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description A calendar month in UTC, such as `2026-11`.
+                 * @example 2026-11
+                 */
+                period: components["parameters"]["PeriodParam"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["StatementProofAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["KeyOrSessionRequiredAnswer"];
             403: components["responses"]["AccountSuspendedAnswer"];

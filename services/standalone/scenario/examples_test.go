@@ -207,6 +207,9 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 		s.webhook()
 		path += "?after=00000000000000000"
 	}
+	if strings.HasSuffix(d.path, "/proof") {
+		eventually.True(t, "the log has a seal", func() bool { return s.i.do(t, "GET", path, r).status != http.StatusServiceUnavailable })
+	}
 	if strings.HasPrefix(d.path, "/api/users/user/requests") && by == "Session" {
 		path = "" // the person has sent no metered request
 	}

@@ -95,6 +95,9 @@ func witnessed() option {
 	return with("QUIRE_WITNESSES", "witness.example/w1+edde4101+BGyod3tFoPieFyU1JT+X3xeM1n+Np+YOG+ykOxXB5My/@http://127.0.0.1:1")
 }
 
+// sealed has bills sealed and logged each second.
+func sealed() option { return with("QUIRE_CHECKPOINT_INTERVAL", "1s") }
+
 const (
 	bootLimit  = 3 * time.Minute
 	callLimit  = 60 * time.Second
@@ -239,7 +242,7 @@ func common(t testing.TB) *instance {
 		if shared.stripe, shared.err = startStripe(); shared.err != nil {
 			return
 		}
-		shared.i = prepare(setup{folder: shared.folder, logs: logs}, ofMode, behindProxy(), selling(shared.stripe), witnessed())
+		shared.i = prepare(setup{folder: shared.folder, logs: logs}, ofMode, behindProxy(), selling(shared.stripe), witnessed(), sealed())
 		if shared.err = shared.i.boot(); shared.err == nil {
 			shared.stripe.SetEndpoint(shared.i.edge() + webhookPath)
 		}

@@ -88,6 +88,8 @@ func elsewhere(tag, id string) string {
 		return "operators have quire's commands and curl"
 	case slices.Contains([]string{"postQuickPaste", "putQuickPaste", "putNamedQuickPaste"}, id):
 		return "these are for curl: QuickPastes.Create does the same"
+	case id == "getStatementProof":
+		return "it is a file that people keep"
 	}
 	return ""
 }
