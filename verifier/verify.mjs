@@ -114,6 +114,10 @@ function monthNumber(name) {
 function monthDigits(month) {
   return Math.floor(month / 12) * 100 + month % 12 + 1;
 }
+function monthOfDigits(digits2) {
+  const month = digits2 % 100;
+  return month >= 1 && month <= 12 && digits2 <= 999912 ? Math.floor(digits2 / 100) * 12 + month - 1 : void 0;
+}
 
 // src/queue.ts
 var Queue = class {
@@ -2577,6 +2581,7 @@ var Recorder = class {
   enabled;
   digests;
   linked;
+  sealed;
   ended = false;
   /**
    * After the last message: ends the months that are over. Billing does so when something happens to an account, so that of
@@ -4480,6 +4485,7 @@ var Fold = class {
         foldDomain(s, d.domain, d.usage, journal + s.offset);
     }
     if (s.topUps.size > 0) decideTopUps(s);
+    if (d.kind === 1 && d.usage.number === 0 && d.usage.seal !== void 0) s.sink.sealed?.(s, d.usage.seal);
   }
   move(journal, stamp, offset = this.state.offset) {
     moveTime(this.state, journal + offset, journal + this.state.offset, stamp);
@@ -4861,386 +4867,6 @@ var LogCheck = class {
   }
 };
 
-// src/xxhash.ts
-var mask2 = (1n << 64n) - 1n;
-var p1 = 0x9e3779b185ebca87n;
-var p2 = 0xc2b2ae3d27d4eb4fn;
-var p3 = 0x165667b19e3779f9n;
-var p4 = 0x85ebca77c2b2ae63n;
-var p5 = 0x27d4eb2f165667c5n;
-function rotate(x, n) {
-  return (x << n | x >> 64n - n) & mask2;
-}
-function partitionOf(id, partitions) {
-  let lane = 0n;
-  for (let i = 0n; i < 8n; i++) lane = lane << 8n | id >> 8n * i & 255n;
-  let h = p5 + 8n & mask2;
-  h ^= rotate(lane * p2 & mask2, 31n) * p1 & mask2;
-  h = rotate(h, 27n) * p1 + p4 & mask2;
-  h = (h ^ h >> 33n) * p2 & mask2;
-  h = (h ^ h >> 29n) * p3 & mask2;
-  return Number((h ^ h >> 32n) % BigInt(partitions));
-}
-
-// src/verify.ts
-var Unreadable = class extends Error {
-};
-function entry(object, name, is) {
-  const value = object?.[name];
-  if (!is(value)) throw new Unreadable(`manifest.json: ${name} is missing or malformed`);
-  return value;
-}
-var isText = (v) => typeof v === "string";
-var isCount = (v) => typeof v === "number" && Number.isSafeInteger(v) && v >= 0;
-var isList = (v) => Array.isArray(v);
-var isFile = (v) => isText(v) && /^[A-Za-z0-9_.-]+$/.test(v) && !v.startsWith(".");
-function fileEntry(o) {
-  return { file: entry(o, "file", isFile), bytes: entry(o, "bytes", isCount), sha256: entry(o, "sha256", isText) };
-}
-function parseManifest(text3) {
-  let o;
-  try {
-    o = JSON.parse(text3);
-  } catch {
-    throw new Unreadable("manifest.json: is not JSON");
-  }
-  const format = entry(o, "format", isCount);
-  if (format !== 1) throw new Unreadable(`manifest.json: format ${format} is not known, only 1 is`);
-  const journals = entry(o, "journals", isList).map((j) => {
-    const books = j?.["books"];
-    return {
-      ...fileEntry(j),
-      stream: entry(j, "stream", isText),
-      partition: entry(j, "partition", isCount),
-      messages: entry(j, "messages", isCount),
-      chain: entry(j, "chain", isText),
-      books: books === void 0 ? void 0 : { ...fileEntry(books), lines: entry(books, "lines", isCount), sequence: entry(books, "sequence", isText) }
-    };
-  });
-  const partitions = entry(o, "partitions", isCount);
-  if (partitions === 0) throw new Unreadable("manifest.json: partitions is 0");
-  return { version: entry(o, "version", isText), installation: entry(o, "installation", isText), partitions, journals };
-}
-function parseMessage(line2) {
-  let o;
-  try {
-    o = JSON.parse(line2);
-  } catch {
-    return void 0;
-  }
-  if (typeof o !== "object" || o === null) return void 0;
-  const { sequence, time: time2, subject, data } = o;
-  if (!isText(sequence) || !isText(time2) || !isText(subject) || !isText(data)) return void 0;
-  if (!/^[1-9][0-9]{0,15}$/.test(sequence) || !/^-?[0-9]{1,19}$/.test(time2)) return void 0;
-  const bytes3 = fromBase64(data);
-  return bytes3 === void 0 ? void 0 : { sequence: Number(sequence), time: time2, subject, data: bytes3 };
-}
-var Verifier = class {
-  constructor(folder, manifest, hash, decode3 = () => void 0, kept) {
-    this.folder = folder;
-    this.manifest = manifest;
-    this.hash = hash;
-    this.decode = decode3;
-    this.kept = kept;
-  }
-  folder;
-  manifest;
-  hash;
-  decode;
-  kept;
-  report = new Report();
-  checked = [];
-  async run(only) {
-    const { journals, partitions } = this.manifest;
-    const chosen = journals.filter((j) => only === void 0 || j.partition === only);
-    if (chosen.length === 0) throw new Unreadable(only === void 0 ? "manifest.json: no journals" : `no partition ${only}`);
-    const seen = /* @__PURE__ */ new Set();
-    for (const j of chosen) {
-      const expected = `BILLING_${j.partition}`;
-      if (j.stream !== expected || j.partition >= partitions || seen.has(j.partition)) {
-        this.report.add({ partition: j.partition, what: "manifest", field: "stream", expected, found: j.stream });
-        continue;
-      }
-      seen.add(j.partition);
-      await this.journal(j);
-    }
-    return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count, log: void 0 };
-  }
-  async journal(j) {
-    const before2 = this.kept?.compared ?? 0;
-    const recorder = new Recorder(j.books !== void 0, this.hash);
-    recorder.linked = (s2, a) => this.kept?.compare(s2, a, this.report);
-    const { fold, undecodable, complete } = await this.fold(j, recorder, true);
-    const s = fold.state;
-    if (complete) {
-      const chain = hex(s.chain);
-      if (chain !== j.chain) this.differs(j, "chain", "sha256", j.chain, chain);
-      this.kept?.end(s, (id) => this.partitionOf(id) === j.partition, this.report);
-    }
-    const counted2 = {
-      stream: j.stream,
-      partition: j.partition,
-      sequence: s.sequence,
-      chain: hex(s.chain),
-      messages: s.counts.messages,
-      undecodable,
-      admissions: s.counts.admissions,
-      settlements: s.counts.settlements,
-      commands: s.counts.commands,
-      accounts: s.accounts.size,
-      ledgerEntries: s.counts.ledger,
-      statements: 0,
-      books: void 0,
-      receipts: void 0
-    };
-    if (this.kept !== void 0) counted2.receipts = this.kept.compared - before2;
-    this.checked.push(counted2);
-    if (j.books !== void 0 && complete) counted2.books = await this.books(j, j.books, fold, recorder);
-    counted2.statements = s.counts.closed;
-    for (const a of s.accounts.values()) counted2.statements += a.previous === void 0 ? 1 : 2;
-  }
-  differs(j, what, field, expected, found) {
-    this.report.add({ partition: j.partition, what, field, expected: String(expected), found: String(found) });
-  }
-  checkFile(j, want, is) {
-    if (is.bytes !== want.bytes) this.differs(j, want.file, "bytes", want.bytes, is.bytes);
-    if (is.sha256 !== want.sha256) this.differs(j, want.file, "sha256", want.sha256, is.sha256);
-  }
-  /** Folds a journal. With check, differences of the file are reported too. */
-  async fold(j, sink, check) {
-    const fold = new Fold(j.partition, false, sink, this.hash);
-    const file = this.folder.open(j.file);
-    let undecodable = 0;
-    let lines = 0;
-    let complete = true;
-    for await (const line2 of file.lines) {
-      lines++;
-      if (!complete) continue;
-      const m = this.decode(line2) ?? parseMessage(line2);
-      const what = `${j.file} line ${lines}`;
-      if (m === void 0 || m.sequence !== lines) {
-        const found = m === void 0 ? line2 : String(m.sequence);
-        if (check) this.differs(j, what, m === void 0 ? "message" : "sequence", m === void 0 ? "one" : lines, found);
-        complete = false;
-        continue;
-      }
-      try {
-        const effects = fold.add(m);
-        if (effects.undecodable) undecodable++;
-        effects.undecodable = false;
-      } catch (e) {
-        if (e instanceof UnknownRules) throw new Unreadable(`${what}: ${e.message}`);
-        if (!(e instanceof Impossible)) throw e;
-        if (check) this.differs(j, what, "fold", "a possible state", e.message);
-        complete = false;
-      }
-    }
-    if (check) {
-      this.checkFile(j, j, file.end());
-      if (lines !== j.messages) this.differs(j, j.file, "messages", j.messages, lines);
-      this.checkPartition(j, fold);
-    }
-    return { fold, undecodable, complete };
-  }
-  partitionOf(id) {
-    return partitionOf(idNumber(id), this.manifest.partitions);
-  }
-  checkPartition(j, fold) {
-    for (const id of fold.state.accounts.keys()) {
-      const right = this.partitionOf(id);
-      if (right === j.partition) continue;
-      this.report.add({
-        partition: j.partition,
-        account: showId(id),
-        what: "account",
-        field: "partition",
-        expected: String(right),
-        found: String(j.partition)
-      });
-    }
-  }
-  async books(j, books, fold, recorder) {
-    if (books.sequence !== String(fold.state.sequence)) {
-      this.differs(j, "books", "sequence", fold.state.sequence, books.sequence);
-    }
-    const file = this.folder.open(books.file);
-    const { lines, suspects } = await compareBooks(fold.state, recorder, file.lines, this.hash, this.report);
-    this.checkFile(j, books, file.end());
-    if (lines !== books.lines) this.differs(j, books.file, "lines", books.lines, lines);
-    if (suspects.size > 0) await this.locate(j, books, suspects, recorder);
-    return lines;
-  }
-  /** Folds again, keeping the entries of the accounts that differ. */
-  async locate(j, books, suspects, recorder) {
-    const most = 2e5;
-    const chosen = /* @__PURE__ */ new Set();
-    let rows = 0;
-    for (const id of [...suspects].sort()) {
-      const sums2 = recorder.digests.byAccount.get(id);
-      rows += (sums2?.ledgerCount ?? 0) + (sums2?.closedCount ?? 0);
-      if (chosen.size > 0 && (rows > most || chosen.size >= 1e4)) break;
-      chosen.add(id);
-    }
-    const expected = new Collector(chosen);
-    const { fold } = await this.fold(j, expected, false);
-    expected.end(fold.state);
-    const found = await collectBooks(this.folder.open(books.file).lines, chosen);
-    const before2 = this.report.count;
-    locate(j.partition, expected, found, this.report);
-    for (const id of [...suspects].filter((x) => !chosen.has(x))) {
-      this.report.more = true;
-      this.report.add({ partition: j.partition, account: showId(id), what: "ledger or closed", expected: "as folded", found: "other rows" });
-    }
-    if (this.report.count === before2) this.differs(j, "books", "rows", "as folded", "others");
-  }
-  /** Compares the export with a log. Kept is an earlier checkpoint of it. */
-  async log(files, checkpoint, kept, only) {
-    const { installation, journals, partitions } = this.manifest;
-    if (!checkpoint.origin.startsWith(`quire/${installation}/`)) {
-      this.report.add({ what: "log", field: "origin", expected: `quire/${installation}/…`, found: checkpoint.origin });
-    }
-    const chosen = journals.filter((j) => (only === void 0 || j.partition === only) && j.partition < partitions);
-    const list = chosen.map((j) => ({ partition: j.partition, messages: j.messages, open: () => this.messages(j) }));
-    return await new LogCheck(files, this.hash, checkpoint, kept, partitions, list).run(this.report);
-  }
-  *messages(j) {
-    let sequence = 0;
-    for (const line2 of this.folder.open(j.file).lines) {
-      const m = this.decode(line2) ?? parseMessage(line2);
-      if (m?.sequence !== ++sequence) return;
-      yield m;
-    }
-  }
-  /** One account, with all of its entries. */
-  async account(id, show2) {
-    const partition = this.partitionOf(id);
-    const j = this.manifest.journals.find((x) => x.partition === partition);
-    if (j === void 0) throw new Unreadable(`no journal of partition ${partition}, to which ${showId(id)} belongs`);
-    const collector = new Collector([id]);
-    const { fold, complete } = await this.fold(j, collector, true);
-    if (!complete) return void 0;
-    const shown2 = show2(fold);
-    return shown2 === void 0 ? void 0 : { ...shown2, ...collector.lines.get(id) };
-  }
-};
-
-// src/node.ts
-var chunk = 1 << 20;
-async function loadNode() {
-  const fs = await import("node:fs");
-  const crypto = await import("node:crypto");
-  const path2 = await import("node:path");
-  const hash = (parts) => {
-    const h = crypto.createHash("sha256");
-    for (const p of parts) h.update(p);
-    return h.digest();
-  };
-  function open2(file) {
-    const sum = crypto.createHash("sha256");
-    let bytes3 = 0;
-    function* lines() {
-      const fd = fs.openSync(file, "r");
-      try {
-        let rest = Buffer.alloc(0);
-        for (; ; ) {
-          const buffer = Buffer.allocUnsafe(chunk);
-          const n = fs.readSync(fd, buffer, 0, chunk, null);
-          if (n === 0) break;
-          const part = buffer.subarray(0, n);
-          bytes3 += n;
-          sum.update(part);
-          let from = 0;
-          for (let at = part.indexOf(10); at >= 0; at = part.indexOf(10, from)) {
-            const end2 = part.subarray(from, at);
-            yield (rest.length > 0 ? Buffer.concat([rest, end2]) : end2).toString();
-            rest = Buffer.alloc(0);
-            from = at + 1;
-          }
-          if (from < n) rest = Buffer.concat([rest, part.subarray(from)]);
-        }
-        if (rest.length > 0) yield rest.toString();
-      } finally {
-        fs.closeSync(fd);
-      }
-    }
-    return { lines: readable(lines), end: () => ({ bytes: bytes3, sha256: sum.digest("hex") }) };
-  }
-  function readable(lines) {
-    return {
-      *[Symbol.iterator]() {
-        try {
-          yield* lines();
-        } catch (e) {
-          throw isFileError(e) ? new Unreadable(e.message) : e;
-        }
-      }
-    };
-  }
-  const folder = (dir) => ({
-    async manifest() {
-      try {
-        return fs.readFileSync(path2.join(dir, "manifest.json"), "utf8");
-      } catch (e) {
-        throw new Unreadable(e.message);
-      }
-    },
-    open: (file) => open2(path2.join(dir, file))
-  });
-  const ed255192 = async (key, message2, signature) => {
-    const jwk = { kty: "OKP", crv: "Ed25519", x: Buffer.from(key).toString("base64url") };
-    return crypto.verify(null, message2, crypto.createPublicKey({ key: jwk, format: "jwk" }), signature);
-  };
-  function read(file, limit3) {
-    try {
-      const { size } = fs.statSync(file);
-      if (size > limit3) throw new Unreadable(`${file} has ${size} bytes, more than ${limit3}`);
-      return fs.readFileSync(file);
-    } catch (e) {
-      throw isFileError(e) ? new Unreadable(e.message) : e;
-    }
-  }
-  function log2(place) {
-    if (/^https?:\/\//.test(place)) return { read: (name, limit3) => download(`${place.replace(/\/+$/, "")}/${name}`, limit3) };
-    return {
-      async read(name, limit3) {
-        const file = path2.join(place, name);
-        return fs.existsSync(file) ? read(file, limit3) : void 0;
-      }
-    };
-  }
-  return { folder, hash, decode: decode2, ed25519: ed255192, log: log2, read, lines: (file) => open2(file).lines };
-}
-var patience = 6e4;
-async function download(url, limit3) {
-  try {
-    const response = await fetch(url, { signal: AbortSignal.timeout(patience) });
-    if (response.status === 404) return void 0;
-    if (!response.ok) throw new Unreadable(`${url}: ${response.status}`);
-    const parts = [];
-    let size = 0;
-    for await (const part of response.body ?? []) {
-      parts.push(part);
-      size += part.length;
-      if (size > limit3) throw new Unreadable(`${url} has more than ${limit3} bytes`);
-    }
-    return Buffer.concat(parts);
-  } catch (e) {
-    if (e instanceof Unreadable) throw e;
-    throw new Unreadable(`${url}: ${e.cause?.message ?? e.message}`);
-  }
-}
-function isFileError(e) {
-  return e instanceof Error && typeof e.code === "string" && "syscall" in e;
-}
-var shape2 = /^\{"sequence":"([1-9][0-9]{0,15})","time":"(-?[0-9]{1,19})","subject":"([A-Za-z0-9._*>-]*)","data":"([A-Za-z0-9+/=]*)"\}$/;
-function decode2(line2) {
-  const m = shape2.exec(line2);
-  if (m === null) return void 0;
-  const data = Buffer.from(m[4], "base64");
-  if (data.length !== m[4].length / 4 * 3 - (m[4].endsWith("==") ? 2 : m[4].endsWith("=") ? 1 : 0)) return void 0;
-  return { sequence: Number(m[1]), time: m[2], subject: m[3], data };
-}
-
 // src/entries.ts
 var figures = ["used", "overage", "spent", "waived"];
 var creditFigures = ["granted", "refunded", "adjusted", "expired", "charged"];
@@ -5562,6 +5188,560 @@ var BillCheck = class {
   }
 };
 
+// src/tree.ts
+var none = { hash: new Uint8Array(32), sums: [0n, 0n, 0n] };
+var leafPrefix2 = Uint8Array.of(0);
+var account = new TextEncoder().encode("quire account tree\n");
+var limit2 = 1n << 64n;
+function keyOf(hash, id) {
+  const bytes3 = new Uint8Array(8);
+  new DataView(bytes3.buffer).setBigUint64(0, id);
+  return hash([account, bytes3]);
+}
+function bitOf(key, bit) {
+  return key[bit >> 3] >> 7 - (bit & 7) & 1;
+}
+function encode2(sums2) {
+  const bytes3 = new Uint8Array(24);
+  const view2 = new DataView(bytes3.buffer);
+  sums2.forEach((n, i) => view2.setBigUint64(8 * i, n));
+  return bytes3;
+}
+function leafOf(hash, key, sums2, content2) {
+  return { hash: hash([leafPrefix2, key, encode2(sums2), content2]), sums: sums2 };
+}
+function nodeOf(hash, bit, left, right) {
+  const head = Uint8Array.of(1, bit >> 8, bit & 255);
+  return {
+    hash: hash([head, left.hash, encode2(left.sums), right.hash, encode2(right.sums)]),
+    sums: left.sums.map((n, i) => n + right.sums[i])
+  };
+}
+function fits(t) {
+  return t.sums.every((n) => n < limit2);
+}
+function differingBit(x, y) {
+  for (let i = 0; i < x.length; i++) {
+    if (x[i] !== y[i]) return 8 * i + Math.clz32(x[i] ^ y[i]) - 24;
+  }
+  return 8 * x.length;
+}
+var ChangingTree = class {
+  constructor(hash) {
+    this.hash = hash;
+  }
+  hash;
+  top;
+  /** Adds the leaf of a key, or replaces it. */
+  set(key, sums2, content2) {
+    const leaf = { key, tree: leafOf(this.hash, key, sums2, content2) };
+    let near = this.top;
+    while (near !== void 0 && "bit" in near) near = bitOf(key, near.bit) === 0 ? near.left : near.right;
+    this.top = near === void 0 ? leaf : put2(this.top, leaf, differingBit(key, near.key));
+  }
+  root() {
+    return this.top === void 0 ? none : this.treeOf(this.top);
+  }
+  treeOf(side) {
+    if ("bit" in side) side.tree ??= nodeOf(this.hash, side.bit, this.treeOf(side.left), this.treeOf(side.right));
+    return side.tree;
+  }
+};
+function put2(at, leaf, bit) {
+  if ("bit" in at && at.bit < bit) {
+    if (bitOf(leaf.key, at.bit) === 0) at.left = put2(at.left, leaf, bit);
+    else at.right = put2(at.right, leaf, bit);
+    at.tree = void 0;
+    return at;
+  }
+  if (bit === 8 * leaf.key.length) return leaf;
+  const [left, right] = bitOf(leaf.key, bit) === 0 ? [leaf, at] : [at, leaf];
+  return { bit, left, right, tree: void 0 };
+}
+
+// src/seals.ts
+var mostEarlier = 8;
+var SealCheck = class {
+  constructor(hash, partitions, report) {
+    this.hash = hash;
+    this.partitions = partitions;
+    this.report = report;
+    this.accounts = new ChangingTree(hash);
+  }
+  hash;
+  partitions;
+  report;
+  count = 0;
+  accounts;
+  changed = /* @__PURE__ */ new Set();
+  /** Roots of the accounts tree right after the newest messages with a seal. */
+  earlier = /* @__PURE__ */ new Map();
+  /** After each entry of an account's chain. */
+  linked(a) {
+    this.changed.add(a);
+  }
+  /** After a message with a seal. */
+  sealed(s, seal2) {
+    this.count++;
+    if (seal2.partitions !== this.partitions) this.differs(s, "partitions", String(this.partitions), String(seal2.partitions));
+    this.receipts(s, seal2);
+    const months = /* @__PURE__ */ new Set();
+    for (const tree of seal2.statements) {
+      const month = monthOfDigits(tree.month);
+      const name = `statements tree of ${month === void 0 ? tree.month : monthName(month)}`;
+      if (months.has(tree.month)) this.differs(s, name, "once", "again");
+      months.add(tree.month);
+      if (month !== void 0 && isClosed(s, month) && s.time < monthStart(month + 2)) this.compare(s, name, this.statements(s, month), tree);
+      else this.differs(s, name, "a month that is closed, and followed by the present one", "another month");
+    }
+    this.remember(s.sequence);
+  }
+  differs(s, field, expected, found) {
+    this.report.add({ partition: s.partition, what: `seal of message ${s.sequence}`, field, expected, found });
+  }
+  compare(s, tree, is, sealed) {
+    if (hex(is.hash) !== hex(sealed.hash)) this.differs(s, `${tree}, hash`, hex(is.hash), hex(sealed.hash));
+    const sums2 = sealed.sums.length === 0 ? none.sums : sealed.sums;
+    if (is.sums.join() !== sums2.join()) this.differs(s, `${tree}, sums`, is.sums.join(", "), sums2.join(", "));
+  }
+  receipts(s, { sequence, accounts }) {
+    const root = this.earlier.get(sequence);
+    if (sequence === 0) {
+      if (accounts !== void 0) this.differs(s, "accounts tree", "none without a sequence", "one");
+    } else if (root === void 0) this.differs(s, "sequence", ["0", ...this.earlier.keys()].join(" or "), String(sequence));
+    else if (accounts === void 0) this.differs(s, "accounts tree", `that of message ${sequence}`, "none");
+    else this.compare(s, "accounts tree", root, accounts);
+  }
+  remember(sequence) {
+    for (const a of this.changed) this.accounts.set(keyOf(this.hash, idNumber(a.id)), [BigInt(a.receipt.number), 0n, 0n], a.receipt.hash);
+    this.changed.clear();
+    this.earlier.set(sequence, this.accounts.root());
+    if (this.earlier.size > mostEarlier) this.earlier.delete(this.earlier.keys().next().value);
+  }
+  statements(s, month) {
+    const tree = new ChangingTree(this.hash);
+    for (const a of s.accounts.values()) {
+      if (a.created >= monthStart(month + 1)) continue;
+      const statement = statementAt(s, a, month);
+      if (statement === void 0) continue;
+      const text3 = canonical(statement);
+      tree.set(keyOf(this.hash, idNumber(a.id)), leafSums(parseBill(text3)), this.hash([new TextEncoder().encode(text3)]));
+    }
+    return tree.root();
+  }
+};
+function statementAt(s, a, month) {
+  if (a.previous?.month === month) return showStatement(s, a, a.previous);
+  const silent = Object.assign(Object.create(s), { sink: { ledger() {
+  }, closed() {
+  } }, counts: { ...s.counts } });
+  const copy = copyOf(a);
+  touch(silent, copy, Math.max(s.time, monthStart(month + 1)));
+  return copy.previous?.month === month ? showStatement(silent, copy, copy.previous) : void 0;
+}
+function copyOf(a) {
+  const monthCopy = (m) => ({
+    ...m,
+    paid: [...m.paid],
+    periods: m.periods.map((p) => ({ ...p })),
+    storage: { ...m.storage, days: new Map(m.storage.days) }
+  });
+  return {
+    ...a,
+    previous: a.previous && monthCopy(a.previous),
+    current: monthCopy(a.current),
+    holds: /* @__PURE__ */ new Set(),
+    kept: /* @__PURE__ */ new Map(),
+    makers: [...a.makers]
+  };
+}
+
+// src/xxhash.ts
+var mask2 = (1n << 64n) - 1n;
+var p1 = 0x9e3779b185ebca87n;
+var p2 = 0xc2b2ae3d27d4eb4fn;
+var p3 = 0x165667b19e3779f9n;
+var p4 = 0x85ebca77c2b2ae63n;
+var p5 = 0x27d4eb2f165667c5n;
+function rotate(x, n) {
+  return (x << n | x >> 64n - n) & mask2;
+}
+function partitionOf(id, partitions) {
+  let lane = 0n;
+  for (let i = 0n; i < 8n; i++) lane = lane << 8n | id >> 8n * i & 255n;
+  let h = p5 + 8n & mask2;
+  h ^= rotate(lane * p2 & mask2, 31n) * p1 & mask2;
+  h = rotate(h, 27n) * p1 + p4 & mask2;
+  h = (h ^ h >> 33n) * p2 & mask2;
+  h = (h ^ h >> 29n) * p3 & mask2;
+  return Number((h ^ h >> 32n) % BigInt(partitions));
+}
+
+// src/verify.ts
+var Unreadable = class extends Error {
+};
+function entry(object, name, is) {
+  const value = object?.[name];
+  if (!is(value)) throw new Unreadable(`manifest.json: ${name} is missing or malformed`);
+  return value;
+}
+var isText = (v) => typeof v === "string";
+var isCount = (v) => typeof v === "number" && Number.isSafeInteger(v) && v >= 0;
+var isList = (v) => Array.isArray(v);
+var isFile = (v) => isText(v) && /^[A-Za-z0-9_.-]+$/.test(v) && !v.startsWith(".");
+function fileEntry(o) {
+  return { file: entry(o, "file", isFile), bytes: entry(o, "bytes", isCount), sha256: entry(o, "sha256", isText) };
+}
+function parseManifest(text3) {
+  let o;
+  try {
+    o = JSON.parse(text3);
+  } catch {
+    throw new Unreadable("manifest.json: is not JSON");
+  }
+  const format = entry(o, "format", isCount);
+  if (format !== 1) throw new Unreadable(`manifest.json: format ${format} is not known, only 1 is`);
+  const journals = entry(o, "journals", isList).map((j) => {
+    const books = j?.["books"];
+    return {
+      ...fileEntry(j),
+      stream: entry(j, "stream", isText),
+      partition: entry(j, "partition", isCount),
+      messages: entry(j, "messages", isCount),
+      chain: entry(j, "chain", isText),
+      books: books === void 0 ? void 0 : { ...fileEntry(books), lines: entry(books, "lines", isCount), sequence: entry(books, "sequence", isText) }
+    };
+  });
+  const partitions = entry(o, "partitions", isCount);
+  if (partitions === 0) throw new Unreadable("manifest.json: partitions is 0");
+  return { version: entry(o, "version", isText), installation: entry(o, "installation", isText), partitions, journals };
+}
+function parseMessage(line2) {
+  let o;
+  try {
+    o = JSON.parse(line2);
+  } catch {
+    return void 0;
+  }
+  if (typeof o !== "object" || o === null) return void 0;
+  const { sequence, time: time2, subject, data } = o;
+  if (!isText(sequence) || !isText(time2) || !isText(subject) || !isText(data)) return void 0;
+  if (!/^[1-9][0-9]{0,15}$/.test(sequence) || !/^-?[0-9]{1,19}$/.test(time2)) return void 0;
+  const bytes3 = fromBase64(data);
+  return bytes3 === void 0 ? void 0 : { sequence: Number(sequence), time: time2, subject, data: bytes3 };
+}
+var Verifier = class {
+  constructor(folder, manifest, hash, decode3 = () => void 0, kept) {
+    this.folder = folder;
+    this.manifest = manifest;
+    this.hash = hash;
+    this.decode = decode3;
+    this.kept = kept;
+  }
+  folder;
+  manifest;
+  hash;
+  decode;
+  kept;
+  report = new Report();
+  checked = [];
+  async run(only) {
+    const { journals, partitions } = this.manifest;
+    const chosen = journals.filter((j) => only === void 0 || j.partition === only);
+    if (chosen.length === 0) throw new Unreadable(only === void 0 ? "manifest.json: no journals" : `no partition ${only}`);
+    const seen = /* @__PURE__ */ new Set();
+    for (const j of chosen) {
+      const expected = `BILLING_${j.partition}`;
+      if (j.stream !== expected || j.partition >= partitions || seen.has(j.partition)) {
+        this.report.add({ partition: j.partition, what: "manifest", field: "stream", expected, found: j.stream });
+        continue;
+      }
+      seen.add(j.partition);
+      await this.journal(j);
+    }
+    return { manifest: this.manifest, checked: this.checked, report: this.report, bounded: bounded.count, log: void 0 };
+  }
+  async journal(j) {
+    const before2 = this.kept?.compared ?? 0;
+    const recorder = new Recorder(j.books !== void 0, this.hash);
+    const seals = new SealCheck(this.hash, this.manifest.partitions, this.report);
+    recorder.linked = (s2, a) => {
+      seals.linked(a);
+      this.kept?.compare(s2, a, this.report);
+    };
+    recorder.sealed = (s2, seal2) => seals.sealed(s2, seal2);
+    const { fold, undecodable, complete } = await this.fold(j, recorder, true);
+    const s = fold.state;
+    if (complete) {
+      const chain = hex(s.chain);
+      if (chain !== j.chain) this.differs(j, "chain", "sha256", j.chain, chain);
+      this.kept?.end(s, (id) => this.partitionOf(id) === j.partition, this.report);
+    }
+    const counted2 = {
+      stream: j.stream,
+      partition: j.partition,
+      sequence: s.sequence,
+      chain: hex(s.chain),
+      messages: s.counts.messages,
+      undecodable,
+      admissions: s.counts.admissions,
+      settlements: s.counts.settlements,
+      commands: s.counts.commands,
+      accounts: s.accounts.size,
+      ledgerEntries: s.counts.ledger,
+      statements: 0,
+      seals: seals.count,
+      books: void 0,
+      receipts: void 0
+    };
+    if (this.kept !== void 0) counted2.receipts = this.kept.compared - before2;
+    this.checked.push(counted2);
+    if (j.books !== void 0 && complete) counted2.books = await this.books(j, j.books, fold, recorder);
+    counted2.statements = s.counts.closed;
+    for (const a of s.accounts.values()) counted2.statements += a.previous === void 0 ? 1 : 2;
+  }
+  differs(j, what, field, expected, found) {
+    this.report.add({ partition: j.partition, what, field, expected: String(expected), found: String(found) });
+  }
+  checkFile(j, want, is) {
+    if (is.bytes !== want.bytes) this.differs(j, want.file, "bytes", want.bytes, is.bytes);
+    if (is.sha256 !== want.sha256) this.differs(j, want.file, "sha256", want.sha256, is.sha256);
+  }
+  /** Folds a journal. With check, differences of the file are reported too. */
+  async fold(j, sink, check) {
+    const fold = new Fold(j.partition, false, sink, this.hash);
+    const file = this.folder.open(j.file);
+    let undecodable = 0;
+    let lines = 0;
+    let complete = true;
+    for await (const line2 of file.lines) {
+      lines++;
+      if (!complete) continue;
+      const m = this.decode(line2) ?? parseMessage(line2);
+      const what = `${j.file} line ${lines}`;
+      if (m === void 0 || m.sequence !== lines) {
+        const found = m === void 0 ? line2 : String(m.sequence);
+        if (check) this.differs(j, what, m === void 0 ? "message" : "sequence", m === void 0 ? "one" : lines, found);
+        complete = false;
+        continue;
+      }
+      try {
+        const effects = fold.add(m);
+        if (effects.undecodable) undecodable++;
+        effects.undecodable = false;
+      } catch (e) {
+        if (e instanceof UnknownRules) throw new Unreadable(`${what}: ${e.message}`);
+        if (!(e instanceof Impossible)) throw e;
+        if (check) this.differs(j, what, "fold", "a possible state", e.message);
+        complete = false;
+      }
+    }
+    if (check) {
+      this.checkFile(j, j, file.end());
+      if (lines !== j.messages) this.differs(j, j.file, "messages", j.messages, lines);
+      this.checkPartition(j, fold);
+    }
+    return { fold, undecodable, complete };
+  }
+  partitionOf(id) {
+    return partitionOf(idNumber(id), this.manifest.partitions);
+  }
+  checkPartition(j, fold) {
+    for (const id of fold.state.accounts.keys()) {
+      const right = this.partitionOf(id);
+      if (right === j.partition) continue;
+      this.report.add({
+        partition: j.partition,
+        account: showId(id),
+        what: "account",
+        field: "partition",
+        expected: String(right),
+        found: String(j.partition)
+      });
+    }
+  }
+  async books(j, books, fold, recorder) {
+    if (books.sequence !== String(fold.state.sequence)) {
+      this.differs(j, "books", "sequence", fold.state.sequence, books.sequence);
+    }
+    const file = this.folder.open(books.file);
+    const { lines, suspects } = await compareBooks(fold.state, recorder, file.lines, this.hash, this.report);
+    this.checkFile(j, books, file.end());
+    if (lines !== books.lines) this.differs(j, books.file, "lines", books.lines, lines);
+    if (suspects.size > 0) await this.locate(j, books, suspects, recorder);
+    return lines;
+  }
+  /** Folds again, keeping the entries of the accounts that differ. */
+  async locate(j, books, suspects, recorder) {
+    const most = 2e5;
+    const chosen = /* @__PURE__ */ new Set();
+    let rows = 0;
+    for (const id of [...suspects].sort()) {
+      const sums2 = recorder.digests.byAccount.get(id);
+      rows += (sums2?.ledgerCount ?? 0) + (sums2?.closedCount ?? 0);
+      if (chosen.size > 0 && (rows > most || chosen.size >= 1e4)) break;
+      chosen.add(id);
+    }
+    const expected = new Collector(chosen);
+    const { fold } = await this.fold(j, expected, false);
+    expected.end(fold.state);
+    const found = await collectBooks(this.folder.open(books.file).lines, chosen);
+    const before2 = this.report.count;
+    locate(j.partition, expected, found, this.report);
+    for (const id of [...suspects].filter((x) => !chosen.has(x))) {
+      this.report.more = true;
+      this.report.add({ partition: j.partition, account: showId(id), what: "ledger or closed", expected: "as folded", found: "other rows" });
+    }
+    if (this.report.count === before2) this.differs(j, "books", "rows", "as folded", "others");
+  }
+  /** Compares the export with a log. Kept is an earlier checkpoint of it. */
+  async log(files, checkpoint, kept, only) {
+    const { installation, journals, partitions } = this.manifest;
+    if (!checkpoint.origin.startsWith(`quire/${installation}/`)) {
+      this.report.add({ what: "log", field: "origin", expected: `quire/${installation}/…`, found: checkpoint.origin });
+    }
+    const chosen = journals.filter((j) => (only === void 0 || j.partition === only) && j.partition < partitions);
+    const list = chosen.map((j) => ({ partition: j.partition, messages: j.messages, open: () => this.messages(j) }));
+    return await new LogCheck(files, this.hash, checkpoint, kept, partitions, list).run(this.report);
+  }
+  *messages(j) {
+    let sequence = 0;
+    for (const line2 of this.folder.open(j.file).lines) {
+      const m = this.decode(line2) ?? parseMessage(line2);
+      if (m?.sequence !== ++sequence) return;
+      yield m;
+    }
+  }
+  /** One account, with all of its entries. */
+  async account(id, show2) {
+    const partition = this.partitionOf(id);
+    const j = this.manifest.journals.find((x) => x.partition === partition);
+    if (j === void 0) throw new Unreadable(`no journal of partition ${partition}, to which ${showId(id)} belongs`);
+    const collector = new Collector([id]);
+    const { fold, complete } = await this.fold(j, collector, true);
+    if (!complete) return void 0;
+    const shown2 = show2(fold);
+    return shown2 === void 0 ? void 0 : { ...shown2, ...collector.lines.get(id) };
+  }
+};
+
+// src/node.ts
+var chunk = 1 << 20;
+async function loadNode() {
+  const fs = await import("node:fs");
+  const crypto = await import("node:crypto");
+  const path2 = await import("node:path");
+  const hash = (parts) => {
+    const h = crypto.createHash("sha256");
+    for (const p of parts) h.update(p);
+    return h.digest();
+  };
+  function open2(file) {
+    const sum = crypto.createHash("sha256");
+    let bytes3 = 0;
+    function* lines() {
+      const fd = fs.openSync(file, "r");
+      try {
+        let rest = Buffer.alloc(0);
+        for (; ; ) {
+          const buffer = Buffer.allocUnsafe(chunk);
+          const n = fs.readSync(fd, buffer, 0, chunk, null);
+          if (n === 0) break;
+          const part = buffer.subarray(0, n);
+          bytes3 += n;
+          sum.update(part);
+          let from = 0;
+          for (let at = part.indexOf(10); at >= 0; at = part.indexOf(10, from)) {
+            const end2 = part.subarray(from, at);
+            yield (rest.length > 0 ? Buffer.concat([rest, end2]) : end2).toString();
+            rest = Buffer.alloc(0);
+            from = at + 1;
+          }
+          if (from < n) rest = Buffer.concat([rest, part.subarray(from)]);
+        }
+        if (rest.length > 0) yield rest.toString();
+      } finally {
+        fs.closeSync(fd);
+      }
+    }
+    return { lines: readable(lines), end: () => ({ bytes: bytes3, sha256: sum.digest("hex") }) };
+  }
+  function readable(lines) {
+    return {
+      *[Symbol.iterator]() {
+        try {
+          yield* lines();
+        } catch (e) {
+          throw isFileError(e) ? new Unreadable(e.message) : e;
+        }
+      }
+    };
+  }
+  const folder = (dir) => ({
+    async manifest() {
+      try {
+        return fs.readFileSync(path2.join(dir, "manifest.json"), "utf8");
+      } catch (e) {
+        throw new Unreadable(e.message);
+      }
+    },
+    open: (file) => open2(path2.join(dir, file))
+  });
+  const ed255192 = async (key, message2, signature) => {
+    const jwk = { kty: "OKP", crv: "Ed25519", x: Buffer.from(key).toString("base64url") };
+    return crypto.verify(null, message2, crypto.createPublicKey({ key: jwk, format: "jwk" }), signature);
+  };
+  function read(file, limit3) {
+    try {
+      const { size } = fs.statSync(file);
+      if (size > limit3) throw new Unreadable(`${file} has ${size} bytes, more than ${limit3}`);
+      return fs.readFileSync(file);
+    } catch (e) {
+      throw isFileError(e) ? new Unreadable(e.message) : e;
+    }
+  }
+  function log2(place) {
+    if (/^https?:\/\//.test(place)) return { read: (name, limit3) => download(`${place.replace(/\/+$/, "")}/${name}`, limit3) };
+    return {
+      async read(name, limit3) {
+        const file = path2.join(place, name);
+        return fs.existsSync(file) ? read(file, limit3) : void 0;
+      }
+    };
+  }
+  return { folder, hash, decode: decode2, ed25519: ed255192, log: log2, read, lines: (file) => open2(file).lines };
+}
+var patience = 6e4;
+async function download(url, limit3) {
+  try {
+    const response = await fetch(url, { signal: AbortSignal.timeout(patience) });
+    if (response.status === 404) return void 0;
+    if (!response.ok) throw new Unreadable(`${url}: ${response.status}`);
+    const parts = [];
+    let size = 0;
+    for await (const part of response.body ?? []) {
+      parts.push(part);
+      size += part.length;
+      if (size > limit3) throw new Unreadable(`${url} has more than ${limit3} bytes`);
+    }
+    return Buffer.concat(parts);
+  } catch (e) {
+    if (e instanceof Unreadable) throw e;
+    throw new Unreadable(`${url}: ${e.cause?.message ?? e.message}`);
+  }
+}
+function isFileError(e) {
+  return e instanceof Error && typeof e.code === "string" && "syscall" in e;
+}
+var shape2 = /^\{"sequence":"([1-9][0-9]{0,15})","time":"(-?[0-9]{1,19})","subject":"([A-Za-z0-9._*>-]*)","data":"([A-Za-z0-9+/=]*)"\}$/;
+function decode2(line2) {
+  const m = shape2.exec(line2);
+  if (m === null) return void 0;
+  const data = Buffer.from(m[4], "base64");
+  if (data.length !== m[4].length / 4 * 3 - (m[4].endsWith("==") ? 2 : m[4].endsWith("=") ? 1 : 0)) return void 0;
+  return { sequence: Number(m[1]), time: m[2], subject: m[3], data };
+}
+
 // src/bill_books.ts
 var behind = 5 * second;
 var ahead2 = 15 * second;
@@ -5735,39 +5915,6 @@ function entryList(m) {
   const bytes3 = m.bytes();
   if (bytes3.length % entrySize !== 0) throw new Malformed(`${m.at} is not of entries of ${entrySize} bytes`);
   return Array.from({ length: bytes3.length / entrySize }, (_, i) => bytes3.subarray(i * entrySize, (i + 1) * entrySize));
-}
-
-// src/tree.ts
-var none = { hash: new Uint8Array(32), sums: [0n, 0n, 0n] };
-var leafPrefix2 = Uint8Array.of(0);
-var account = new TextEncoder().encode("quire account tree\n");
-var limit2 = 1n << 64n;
-function keyOf(hash, id) {
-  const bytes3 = new Uint8Array(8);
-  new DataView(bytes3.buffer).setBigUint64(0, id);
-  return hash([account, bytes3]);
-}
-function bitOf(key, bit) {
-  return key[bit >> 3] >> 7 - (bit & 7) & 1;
-}
-function encode2(sums2) {
-  const bytes3 = new Uint8Array(24);
-  const view2 = new DataView(bytes3.buffer);
-  sums2.forEach((n, i) => view2.setBigUint64(8 * i, n));
-  return bytes3;
-}
-function leafOf(hash, key, sums2, content2) {
-  return { hash: hash([leafPrefix2, key, encode2(sums2), content2]), sums: sums2 };
-}
-function nodeOf(hash, bit, left, right) {
-  const head = Uint8Array.of(1, bit >> 8, bit & 255);
-  return {
-    hash: hash([head, left.hash, encode2(left.sums), right.hash, encode2(right.sums)]),
-    sums: left.sums.map((n, i) => n + right.sums[i])
-  };
-}
-function fits(t) {
-  return t.sums.every((n) => n < limit2);
 }
 
 // src/proof.ts
@@ -6218,7 +6365,7 @@ function count2(n, one, many) {
 function line(c) {
   const books = c.books === void 0 ? "no books" : `${count2(c.books, "line", "lines")} of books`;
   const receipts = c.receipts === void 0 ? "" : `, ${count2(c.receipts, "receipt", "receipts")}`;
-  return `${c.stream}: ${count2(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count2(c.admissions, "admission", "admissions")}, ${count2(c.accounts, "account", "accounts")}, ${count2(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count2(c.statements, "statement", "statements")}, ${books}${receipts}`;
+  return `${c.stream}: ${count2(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count2(c.admissions, "admission", "admissions")}, ${count2(c.accounts, "account", "accounts")}, ${count2(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count2(c.statements, "statement", "statements")}, ${count2(c.seals, "seal", "seals")}, ${books}${receipts}`;
 }
 function logLine(l) {
   const more = [

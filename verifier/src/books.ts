@@ -57,6 +57,7 @@ export class Recorder implements Sink {
   readonly digests: Digests;
 
   linked?: NonNullable<Sink["linked"]>;
+  sealed?: NonNullable<Sink["sealed"]>;
   private ended = false;
 
   constructor(readonly enabled: boolean, hash: Hash) {

@@ -44,3 +44,9 @@ export function monthNumber(name: string): number | undefined {
 export function monthDigits(month: number): number {
   return Math.floor(month / 12) * 100 + (month % 12) + 1;
 }
+
+/** The month of 202610. Undefined: it is none. */
+export function monthOfDigits(digits: number): number | undefined {
+  const month = digits % 100;
+  return month >= 1 && month <= 12 && digits <= 999912 ? Math.floor(digits / 100) * 12 + month - 1 : undefined;
+}

@@ -98,6 +98,7 @@ export class Fold {
         foldDomain(s, d.domain, d.usage, journal + s.offset);
     }
     if (s.topUps.size > 0) decideTopUps(s);
+    if (d.kind === 1 && d.usage.number === 0 && d.usage.seal !== undefined) s.sink.sealed?.(s, d.usage.seal);
   }
 
   private move(journal: number, stamp: number, offset = this.state.offset): void {

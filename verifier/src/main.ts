@@ -143,7 +143,7 @@ function line(c: Checked): string {
   const receipts = c.receipts === undefined ? "" : `, ${count(c.receipts, "receipt", "receipts")}`;
   return `${c.stream}: ${count(c.messages, "message", "messages")} (${c.undecodable} undecodable), ` +
     `${count(c.admissions, "admission", "admissions")}, ${count(c.accounts, "account", "accounts")}, ` +
-    `${count(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count(c.statements, "statement", "statements")}, ${books}${receipts}`;
+    `${count(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count(c.statements, "statement", "statements")}, ${count(c.seals, "seal", "seals")}, ${books}${receipts}`;
 }
 
 function logLine(l: LogResult): string {

@@ -1,6 +1,7 @@
 // What the fold remembers.
 
 import type { Cap } from "./command_messages.ts";
+import type { Seal } from "./messages.ts";
 import { type Book, quotaKeys } from "./prices.ts";
 import { Heap, Queue } from "./queue.ts";
 import type { Receipt } from "./receipts.ts";
@@ -318,6 +319,8 @@ export interface Sink {
   closed(account: Account, statement: Record<string, unknown>): void;
   /** After each entry of an account's chain, from rules 5 on. */
   linked?(s: State, account: Account, entry: Uint8Array): void;
+  /** After a message with a seal, once all else of it is folded. */
+  sealed?(s: State, seal: Seal): void;
 }
 
 export class State {

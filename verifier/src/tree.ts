@@ -53,3 +53,56 @@ export function nodeOf(hash: Hash, bit: number, left: Tree, right: Tree): Tree {
 export function fits(t: Tree): boolean {
   return t.sums.every((n) => n < limit);
 }
+
+/** A side of a node. The hash of a node is computed when it is asked for. */
+type Side = Leaf | { bit: number; left: Side; right: Side; tree: Tree | undefined };
+
+interface Leaf {
+  key: Uint8Array;
+  tree: Tree;
+}
+
+/** The first bit in which two keys differ; 256 if none does. */
+function differingBit(x: Uint8Array, y: Uint8Array): number {
+  for (let i = 0; i < x.length; i++) {
+    if (x[i] !== y[i]) return 8 * i + Math.clz32(x[i]! ^ y[i]!) - 24;
+  }
+  return 8 * x.length;
+}
+
+/** A tree that changes: only what is above changed leaves is hashed again. */
+export class ChangingTree {
+  private top: Side | undefined;
+
+  constructor(private readonly hash: Hash) {}
+
+  /** Adds the leaf of a key, or replaces it. */
+  set(key: Uint8Array, sums: bigint[], content: Uint8Array): void {
+    const leaf: Side = { key, tree: leafOf(this.hash, key, sums, content) };
+    let near = this.top;
+    while (near !== undefined && "bit" in near) near = bitOf(key, near.bit) === 0 ? near.left : near.right;
+    this.top = near === undefined ? leaf : put(this.top!, leaf, differingBit(key, near.key));
+  }
+
+  root(): Tree {
+    return this.top === undefined ? none : this.treeOf(this.top);
+  }
+
+  private treeOf(side: Side): Tree {
+    if ("bit" in side) side.tree ??= nodeOf(this.hash, side.bit, this.treeOf(side.left), this.treeOf(side.right));
+    return side.tree!;
+  }
+}
+
+/** Puts a leaf at the bit in which it differs from all that are below there. */
+function put(at: Side, leaf: Leaf, bit: number): Side {
+  if ("bit" in at && at.bit < bit) {
+    if (bitOf(leaf.key, at.bit) === 0) at.left = put(at.left, leaf, bit);
+    else at.right = put(at.right, leaf, bit);
+    at.tree = undefined;
+    return at;
+  }
+  if (bit === 8 * leaf.key.length) return leaf;
+  const [left, right] = bitOf(leaf.key, bit) === 0 ? [leaf, at] : [at, leaf];
+  return { bit, left, right, tree: undefined };
+}

@@ -7,6 +7,7 @@ import { LogCheck, type LogFiles, type LogResult } from "./log.ts";
 import type { Checkpoint } from "./note.ts";
 import type { KeptReceipts } from "./receipts.ts";
 import { Report } from "./report.ts";
+import { SealCheck } from "./seals.ts";
 import type { Hash } from "./sha256.ts";
 import { Impossible } from "./settle.ts";
 import type { Sink } from "./state.ts";
@@ -63,6 +64,8 @@ export interface Checked {
   accounts: number;
   ledgerEntries: number;
   statements: number;
+  /** Seals that were compared. */
+  seals: number;
   /** Lines of the books, if the export has them. */
   books: number | undefined;
   /** Receipts that were compared, if any were kept. */
@@ -163,7 +166,12 @@ export class Verifier {
   private async journal(j: Journal): Promise<void> {
     const before = this.kept?.compared ?? 0;
     const recorder = new Recorder(j.books !== undefined, this.hash);
-    recorder.linked = (s, a) => this.kept?.compare(s, a, this.report);
+    const seals = new SealCheck(this.hash, this.manifest.partitions, this.report);
+    recorder.linked = (s, a) => {
+      seals.linked(a);
+      this.kept?.compare(s, a, this.report);
+    };
+    recorder.sealed = (s, seal) => seals.sealed(s, seal);
     const { fold, undecodable, complete } = await this.fold(j, recorder, true);
     const s = fold.state;
     if (complete) {
@@ -174,7 +182,7 @@ export class Verifier {
     const counted: Checked = {
       stream: j.stream, partition: j.partition, sequence: s.sequence, chain: hex(s.chain), messages: s.counts.messages,
       undecodable, admissions: s.counts.admissions, settlements: s.counts.settlements, commands: s.counts.commands,
-      accounts: s.accounts.size, ledgerEntries: s.counts.ledger, statements: 0, books: undefined, receipts: undefined,
+      accounts: s.accounts.size, ledgerEntries: s.counts.ledger, statements: 0, seals: seals.count, books: undefined, receipts: undefined,
     };
     if (this.kept !== undefined) counted.receipts = this.kept.compared - before;
     this.checked.push(counted);

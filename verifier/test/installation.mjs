@@ -282,7 +282,7 @@ export function chainOf(id, entries) {
 
 // ---------------------------------------------------------------- messages
 
-export function sealMessage({ number, partitions, sequence, accounts, statements }) {
+export function sealMessage({ number, stamp = december + 2 * day, partitions, sequence, accounts, statements }) {
   const tree = (t, month) => encode([
     [1, "varint", month], [2, "bytes", t.hash],
     [3, "bytes", t.sums.every((n) => n === 0n) ? undefined : Buffer.concat(t.sums.map(varint))],
@@ -291,7 +291,7 @@ export function sealMessage({ number, partitions, sequence, accounts, statements
     [1, "varint", partitions], [2, "varint", sequence], [3, "bytes", accounts && tree(accounts)],
     ...(statements ?? []).map(({ month, tree: t }) => [4, "bytes", tree(t, month)]),
   ]);
-  return encode([[1, "bytes", "tick"], [2, "varint", number], [3, "varint", december + 2 * day], [10, "bytes", seal]]);
+  return encode([[1, "bytes", "tick"], [2, "varint", number], [3, "varint", stamp], [10, "bytes", seal]]);
 }
 
 function varint(n) {
