@@ -45,6 +45,8 @@ type Options struct {
 	Settings map[string]map[string]bool
 	// Anchors of the headings of docs/runbook.md.
 	Anchors map[string]bool
+	// Built is the beginning of the names of images that skaffold builds, and gives their tags; empty: none.
+	Built string
 	// CRDs by group and kind.
 	CRDs *CRDs
 }

@@ -60,6 +60,9 @@ func (c *checker) workloads() {
 		for _, container := range spec.Containers {
 			c.container(w, container)
 		}
+		for _, container := range slices.Concat(spec.InitContainers, spec.Containers) {
+			c.image(w, container)
+		}
 		if w.Kind == "StatefulSet" {
 			name := nested(w.Fields, "spec", "serviceName")
 			if s := c.find("Service", name); s == nil || nested(s.Fields, "spec", "clusterIP") != "None" && w.replicas != nil && *w.replicas > 1 {
@@ -91,12 +94,6 @@ func (c *checker) container(w *workload, container corev1.Container) {
 	if container.Resources.Requests.Cpu().IsZero() || container.Resources.Requests.Memory().IsZero() || container.Resources.Limits.Memory().IsZero() {
 		c.fault(w, "%s lacks a request for CPU or memory, or a memory limit", container.Name)
 	}
-	if slices.Contains(strings.Split(container.Image, ":"), "latest") {
-		c.fault(w, "%s runs the tag latest: %s", container.Name, container.Image)
-	}
-	if image := "/" + container.Image; strings.Contains(image, "/minio/") {
-		c.fault(w, "%s runs an image that MinIO has published, with a known hole: %s; deploy/minio/Dockerfile builds it", container.Name, container.Image)
-	}
 	if w.selector != nil && (container.StartupProbe == nil || container.LivenessProbe == nil || container.ReadinessProbe == nil) {
 		c.fault(w, "%s lacks a startup, liveness or readiness probe", container.Name)
 	}
@@ -117,6 +114,23 @@ func (c *checker) container(w *workload, container corev1.Container) {
 		if strings.Contains(strings.ToLower(variable), "password") || strings.Contains(variable, "$(QUIRE_SECRET)") {
 			c.fault(w, "%s has a secret among its arguments", container.Name)
 		}
+	}
+}
+
+// image checks that a container runs the same program tomorrow.
+func (c *checker) image(w *workload, container corev1.Container) {
+	name, _, pinned := strings.Cut(container.Image, "@")
+	_, tag, _ := strings.Cut(name[strings.LastIndexByte(name, '/')+1:], ":")
+	built := c.options.Built != "" && strings.HasPrefix(name, c.options.Built)
+	switch {
+	case pinned:
+	case tag == "latest":
+		c.fault(w, "%s runs the tag latest: %s", container.Name, container.Image)
+	case tag == "" && !built:
+		c.fault(w, "%s runs an image without a tag, which is the newest: %s", container.Name, container.Image)
+	}
+	if strings.Contains("/"+name, "/minio/") {
+		c.fault(w, "%s runs an image that MinIO has published, with a known hole: %s; deploy/minio/Dockerfile builds it", container.Name, container.Image)
 	}
 }
 
