@@ -379,6 +379,7 @@ func TestTheVerifierFindsWhatBillingShows(t *testing.T) {
 	exportTo(t, folder, settings, to, "--books")
 	key := logged(t, c, to)
 	changedMessage(t, to, c.base+"/log", key, random)
+	v.bills(t, key, map[string]bool{month.AddDate(0, -1, 0).Format("2006-01"): true, month.Format("2006-01"): true, month.AddDate(0, 1, 0).Format("2006-01"): false})
 	a.stop(t, c)
 
 	to = filepath.Join(t.TempDir(), "stopped")
@@ -450,6 +451,47 @@ func (v *variety) keptReceipts(t *testing.T, exported string, random *rand.Rand)
 	number, _, _ := strings.Cut(receipt, ".")
 	if out := compare(1); !strings.Contains(out, id) || !strings.Contains(out, number) {
 		t.Errorf("receipt %s of %s, changed:\n%s", receipt, id, out)
+	}
+}
+
+// bills has the verifier check the proof of each account's months, against all receipts that the account got. A month is sealed with its
+// statement, or still open.
+func (v *variety) bills(t *testing.T, key string, months map[string]bool) {
+	t.Helper()
+	folder := t.TempDir()
+	receipts := filepath.Join(folder, "receipts")
+	if err := os.WriteFile(receipts, []byte(strings.Join(v.receipts, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range v.accounts[:4] { // the last one is deleted
+		earlier := ""
+		for month, sealed := range months {
+			file := filepath.Join(folder, n.id+month+".tlog-proof")
+			args := []string{file, "--key", key, "--receipts", receipts}
+			if earlier != "" {
+				args = append(args, "--checkpoint", earlier)
+			}
+			out := ""
+			eventually.True(t, "the log has a seal of the month", func() bool {
+				r, err := v.server.settle(t.Context(), attackCall{method: http.MethodGet, path: "/api/users/user/statements/" + month + "/proof", session: n.session})
+				if err != nil || r.status != http.StatusOK && r.status != http.StatusServiceUnavailable {
+					t.Fatalf("%v, %v", r, err)
+				}
+				if r.status != http.StatusOK {
+					return false
+				}
+				if err := os.WriteFile(file, r.body, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				var code int
+				if out, code = verifier(t, args...); code != 0 {
+					t.Fatalf("account %s, %s: exit code %d\n%s", n.id, month, code, out)
+				}
+				return strings.Contains(out, "the seal has no statements of the month") != sealed
+			})
+			earlier = file
+			t.Logf("%s", out)
+		}
 	}
 }
 
