@@ -12,7 +12,7 @@ PGO     ?= services/standalone/quire.pgo
 
 # The modules with Go written by hand: those of go.work, and those outside of it, which would change the versions that
 # Quire is built from. fmt, vet, lint, vuln and tidy take MODULES="deploy tools/k8scheck" for some of them.
-WORKSPACE := pkg docs $(wildcard services/*) clients/go clients/cli tools/cluster tools/bench
+WORKSPACE := pkg docs verifier $(wildcard services/*) clients/go clients/cli tools/cluster tools/bench
 ALONE     := deploy tools/ferretdb tools/k8scheck $(patsubst %/go.mod,%,$(wildcard tools/k8scheck/*/go.mod)) tools/release
 MODULES   := $(WORKSPACE) $(ALONE)
 

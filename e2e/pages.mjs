@@ -39,6 +39,7 @@ export async function mainPages(site) {
     { name: 'the list of errors', path: '/docs/errors', ours: true },
     { name: 'a search in the documentation', path: '/docs/search?q=quota', ours: true },
     { name: 'a guide', path: '/docs/guides/first-call', ours: true },
+    { name: 'the page that verifies bills', path: '/verify', ours: true },
     { name: 'the page to sign up', path: '/console/sign-up', ours: true },
     { name: 'the page to sign in', path: '/console/sign-in', ours: true },
     { name: 'the overview', path: '/console', session, ours: true },

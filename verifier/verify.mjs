@@ -5962,9 +5962,9 @@ var ProofCheck = class {
   run(checkpoint, earlier) {
     this.checkpoint = checkpoint;
     this.trust.push(
-      "that others see the same log: compare its size and root with theirs, or keep this file and pass it with --checkpoint next time",
+      "that others see the same log: compare its size and root with theirs, or keep this file, and compare the next one with it",
       "that each request was made, that none was left unrecorded, and that an entry was right when it was made",
-      "that other seals in the log have the same partitions, receipts and statements: an auditor compares them with --export"
+      "that other seals in the log have the same partitions, receipts and statements: an auditor with an export compares them"
     );
     if (checkpoint !== void 0) this.consistent(checkpoint, earlier);
     const seal2 = this.seal();

@@ -22,6 +22,7 @@ require (
 	pgregory.net/rapid v1.3.0
 	quire.dev/docs v0.0.0
 	quire.dev/pkg v0.0.0
+	quire.dev/verifier v0.0.0
 	rsc.io/qr v0.2.0
 )
 
@@ -111,3 +112,5 @@ require (
 replace quire.dev/pkg => ../../pkg
 
 replace quire.dev/docs => ../../docs
+
+replace quire.dev/verifier => ../../verifier

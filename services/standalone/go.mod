@@ -124,6 +124,7 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 	modernc.org/sqlite v1.60.1 // indirect
 	quire.dev/services/archive v0.0.0
+	quire.dev/verifier v0.0.0 // indirect
 	rsc.io/qr v0.2.0 // indirect
 	zombiezen.com/go/sqlite v1.4.2 // indirect
 )
@@ -133,6 +134,8 @@ replace quire.dev/pkg => ../../pkg
 replace quire.dev/tools/cluster => ../../tools/cluster
 
 replace quire.dev/docs => ../../docs
+
+replace quire.dev/verifier => ../../verifier
 
 replace quire.dev/services/edge => ../edge
 

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
+
+	"quire.dev/verifier"
 )
 
 //go:embed assets head styles templates
@@ -21,8 +23,11 @@ var files embed.FS
 // AssetsPath is the URL prefix of the assets.
 const AssetsPath = "/assets/"
 
-// assets are the files of the folder assets by their URL names, <name>.<hash>.<extension>. The hash is the file's, so
-// browsers can cache it forever.
+// VerifierModule is the name of the asset with the bill verifier.
+const VerifierModule = "verify.mjs"
+
+// assets are the files of the folder assets, and the bill verifier, by their URL names, <name>.<hash>.<extension>. The hash is
+// the file's, so browsers can cache it forever.
 type assets struct {
 	byAddress map[string]*Kept
 	addresses map[string]string // by file name
@@ -30,7 +35,7 @@ type assets struct {
 
 func loadAssets() (*assets, error) {
 	out := &assets{byAddress: make(map[string]*Kept), addresses: make(map[string]string)}
-	err := eachFile("assets", func(name string, data []byte) error {
+	add := func(name string, data []byte) error {
 		ext := path.Ext(name)
 		contentType, ok := assetTypes()[ext]
 		if !ok {
@@ -41,13 +46,16 @@ func loadAssets() (*assets, error) {
 		address := strings.TrimSuffix(name, ext) + "." + a.hash + ext
 		out.byAddress[address], out.addresses[name] = a, AssetsPath+address
 		return nil
-	})
-	return out, err
+	}
+	if err := eachFile("assets", add); err != nil {
+		return nil, err
+	}
+	return out, add(VerifierModule, verifier.Program())
 }
 
 // assetTypes are the content types of assets, by extension.
 func assetTypes() map[string]string {
-	return map[string]string{".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".css": "text/css; charset=utf-8"}
+	return map[string]string{".js": "text/javascript; charset=utf-8", ".mjs": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".css": "text/css; charset=utf-8"}
 }
 
 func eachFile(folder string, do func(name string, data []byte) error) error {

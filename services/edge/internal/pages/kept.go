@@ -41,7 +41,7 @@ func (p *Pages) Keep(page *Page, site string) (*Kept, error) {
 	}
 	k := KeepText(fiber.MIMETextHTMLCharsetUTF8, body)
 	k.page, k.sheets, k.head, k.site = page, sheets, p.head.source, address.Host
-	for _, name := range page.scripts() {
+	for _, name := range append(page.scripts(), page.Modules...) {
 		script, err := p.assets.address(name)
 		if err != nil {
 			return nil, err

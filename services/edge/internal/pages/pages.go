@@ -70,6 +70,7 @@ type Page struct {
 	Social       *Social  // for link previews on other sites; nil for none
 	Styles       []string // sheets in the folder styles beside "base", without extension: "code"
 	Scripts      []string // deferred scripts in the folder assets beside "site.js": "paste.js"
+	Modules      []string // assets that the scripts of a kept page import: "verify.mjs"
 	Embeds       []string // CSP sources of frames and images on other origins; 'self' for own frames
 	Fetches      bool     // its scripts make requests to this server
 	Wide         bool     // for code and tables

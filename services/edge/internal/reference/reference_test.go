@@ -159,7 +159,7 @@ func TestTheReferenceHasEveryOperation(t *testing.T) {
 // TestLinksLeadSomewhere follows every link within the documentation, also those of the texts for language models.
 func TestLinksLeadSomewhere(t *testing.T) {
 	s := site(t)
-	others := []string{"/docs/openapi.yaml", "/docs/openapi-pages.yaml", "/llms.txt", "/llms-full.txt", "/", "/console"}
+	others := []string{"/docs/openapi.yaml", "/docs/openapi-pages.yaml", "/llms.txt", "/llms-full.txt", "/", "/console", "/verify"}
 	id := regexp.MustCompile(` id="([^"]+)"`)
 	anchors := make(map[string][]string)
 	for _, path := range s.Paths() {

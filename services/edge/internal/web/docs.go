@@ -11,7 +11,7 @@ import (
 	"quire.dev/services/edge/internal/render"
 )
 
-// documentation is everything below /docs, and llms.txt. But for the header, it is the same for everybody.
+// documentation is everything below /docs, llms.txt and the page that verifies bills. But for the header, it is the same for everybody.
 type documentation struct {
 	site *reference.Site
 	kept map[string]*pages.Kept // by path
@@ -35,6 +35,9 @@ func (s *Server) newDocumentation() (*documentation, error) {
 			return nil, fmt.Errorf("make the documentation: %w", err)
 		}
 	}
+	if d.kept["/verify"], err = s.pages.Keep(verifyPage(), s.PublicURL()); err != nil {
+		return nil, fmt.Errorf("make the page that verifies bills: %w", err)
+	}
 	for path, text := range site.Texts() {
 		d.kept[path] = pages.KeepText("text/plain; charset=utf-8", []byte(text))
 	}
@@ -46,6 +49,14 @@ func documentationPage(p *reference.Page, path string) *pages.Page {
 		Path:     path,
 		Template: "docs", Title: p.Title, Description: p.Description, Data: p.Main, Index: true,
 		Styles: []string{"document", "docs"}, Scripts: []string{"docs.js", "copy.js"}, Fetches: true, Wide: true, Section: "/docs",
+	}
+}
+
+// verifyPage checks the proof of a bill in the visitor's browser. Its policy lets it send nothing anywhere.
+func verifyPage() *pages.Page {
+	return &pages.Page{
+		Path: "/verify", Template: "verify", Title: "Verify a bill", Description: "Check the proof of a bill in your browser.", Index: true,
+		Styles: []string{"parts", "verify"}, Scripts: []string{"verify.js"}, Modules: []string{pages.VerifierModule},
 	}
 }
 

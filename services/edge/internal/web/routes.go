@@ -26,6 +26,7 @@ func (s *Server) otherRows() []endpoint.Row {
 		row("GET", "/docs/search", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Limited|endpoint.HTML|endpoint.OwnQuery, s.searchDocumentation),
 		row("GET", "/docs/openapi.yaml", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, s.openapi),
 		row("GET", "/docs/openapi-pages.yaml", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.AnyQuery, s.pagesOpenAPI),
+		row("GET", "/verify", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Page, s.documentation),
 		row("GET", "/llms.txt", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.documentation),
 		row("GET", "/llms-full.txt", endpoint.Anybody, endpoint.Unmetered, endpoint.NoBody, endpoint.Views, s.documentation),
 

@@ -1,0 +1,3 @@
+module quire.dev/verifier
+
+go 1.26.0
