@@ -38,7 +38,7 @@ async function places(proof, options = {}) {
 
 function draw() {
   const partitions = 1 + pick(3);
-  const accounts = drawAccounts(pick);
+  const accounts = drawAccounts(pick, { count: 8, entries: 16 });
   return { inst: seal({ accounts, partitions, signer, pick }), accounts, partitions };
 }
 
