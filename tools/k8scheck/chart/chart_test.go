@@ -204,13 +204,51 @@ func rendered(t *testing.T, overlay string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := index(t, string(text))
+	found := index(t, string(text), false)
 	delete(found, "Namespace quire") // the chart leaves it to whoever made its secrets
 	return found
 }
 
-// installed are the objects of a first install of the chart, without those of helm test.
+// TestHelmTestReachesTheEdge: its pod asks the addresses of services that the chart has, and the policies let it.
+func TestHelmTestReachesTheEdge(t *testing.T) {
+	values := map[string]any{"image": map[string]any{"registry": "registry.example.com/quire", "tag": "1.0.0"}}
+	objects, hooks := installed(t, "pastes", values), hooks(t, "pastes", values)
+	pod := hooks["Pod first-steps"]
+	for service, address := range map[string]string{"edge": `"http://edge"`, "edge-ops": `"http://edge-ops:9090/readyz"`} {
+		if !strings.Contains(pod, address) || objects["Service "+service] == "" {
+			t.Errorf("the pod does not ask %s, or there is no such service:\n%s", address, pod)
+		}
+	}
+	if !strings.Contains(pod, `"image": "registry.example.com/quire/quire:1.0.0"`) {
+		t.Errorf("the pod runs another image:\n%s", pod)
+	}
+	for _, policy := range []string{"first-steps", "edge-from-first-steps"} {
+		for _, port := range []string{`"port": 8080`, `"port": 9090`} {
+			if !strings.Contains(hooks["NetworkPolicy "+policy], port) {
+				t.Errorf("the policy %s has no %s", policy, port)
+			}
+		}
+	}
+	for id, object := range hooks {
+		if !strings.Contains(object, `"namespace": "pastes"`) || !strings.Contains(object, `"helm.sh/hook": "test"`) {
+			t.Errorf("%s is not of helm test, or in another namespace", id)
+		}
+	}
+}
+
+// installed are the objects of a first install of the chart, without its hooks.
 func installed(t *testing.T, namespace string, values map[string]any) map[string]string {
+	t.Helper()
+	return objects(t, namespace, values, false)
+}
+
+// hooks are the objects of helm test.
+func hooks(t *testing.T, namespace string, values map[string]any) map[string]string {
+	t.Helper()
+	return objects(t, namespace, values, true)
+}
+
+func objects(t *testing.T, namespace string, values map[string]any, hooks bool) map[string]string {
 	t.Helper()
 	all, err := valuesOf(values, namespace)
 	if err != nil {
@@ -227,7 +265,7 @@ func installed(t *testing.T, namespace string, values map[string]any) map[string
 	found := map[string]string{}
 	for name, text := range files {
 		if strings.HasSuffix(name, ".yaml") {
-			for id, object := range index(t, text) {
+			for id, object := range index(t, text, hooks) {
 				if found[id] != "" {
 					t.Errorf("the chart has two of %s", id)
 				}
@@ -248,9 +286,9 @@ func valuesOf(values map[string]any, namespace string) (common.Values, error) {
 	return util.ToRenderValues(c, values, release, common.DefaultCapabilities)
 }
 
-// index parses documents. What Helm needs and kustomize doesn't is taken away: the hash of configuration, and the revision in the name
+// index parses documents: hooks, or all others. What Helm needs and kustomize doesn't is taken away: the hash of configuration, and the revision in the name
 // of the job. The order of variables does not matter.
-func index(t *testing.T, text string) map[string]string {
+func index(t *testing.T, text string, hooks bool) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	for _, document := range strings.Split("\n"+text, "\n---\n") {
@@ -262,7 +300,7 @@ func index(t *testing.T, text string) map[string]string {
 			continue
 		}
 		metadata := object["metadata"].(map[string]any)
-		if annotations, _ := metadata["annotations"].(map[string]any); annotations["helm.sh/hook"] != nil {
+		if annotations, _ := metadata["annotations"].(map[string]any); (annotations["helm.sh/hook"] != nil) != hooks {
 			continue
 		}
 		if object["kind"] == "Job" && metadata["name"] == "provision-1" {
