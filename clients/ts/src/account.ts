@@ -3,7 +3,7 @@ import { listOf, segment } from './pastes.js'
 import { sleep, type CallOptions, type IdempotentOptions, type Result, type Transport } from './transport.js'
 import type {
   AccountEvents, AccountPlan, DaysQuery, DeletedAccount, EventsQuery, Explanation, ExportState, LedgerEntry, LedgerFilter, Payment, PaymentsQuery, PriceBook,
-  Prices, Profile, Purchase, RecentRequest, RequestFilter, SessionHead, SpendingCapChange, Statement, TopUp, TopUpChange, UpdatedSpendingCap, Usage, UsageDays,
+  Prices, Profile, Purchase, Receipts, ReceiptsQuery, RecentRequest, RequestFilter, SessionHead, SpendingCapChange, Statement, TopUp, TopUpChange, UpdatedSpendingCap, Usage, UsageDays,
 } from './types.js'
 
 const path = '/api/users/user'
@@ -74,6 +74,11 @@ export class Account {
   /** The statement of a month, such as `"2026-11"`. */
   statement(period: string, options?: CallOptions): Promise<Result<Statement>> {
     return this.#get(`/statements/${segment(period)}`, options)
+  }
+
+  /** A page of the account's chain of entries, in order, from the first that is kept. */
+  receipts(query: ReceiptsQuery = {}, options?: CallOptions): Promise<Result<Receipts>> {
+    return this.#get('/receipts', options, query)
   }
 
   /** The latest metered requests, newest first: at most 10,000, of 30 days unless the operator chose another retention. */

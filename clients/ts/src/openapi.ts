@@ -501,6 +501,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/users/user/receipts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the entries behind your receipts
+         * @description The entries of the account's chain, in order: everything that changed its counters or its balance. `X-Receipt`
+         *     has the number of an entry, and the hash over all entries up to it. Keep a receipt: the SHA-256 of its hash and
+         *     the next `entry` is the hash in the next receipt, so an entry that was edited, left out, added or moved since
+         *     does not lead to a receipt that you kept. Entries are kept since the beginning of the previous month at least.
+         *     One that is no longer kept is 404.
+         */
+        get: operations["listReceipts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/users/user/requests": {
         parameters: {
             query?: never;
@@ -2870,6 +2894,54 @@ export interface components {
             /** @description Their cost in credits. */
             creditsSpent: components["schemas"]["Credits"];
         };
+        /** @description A page of the account's chain of entries. */
+        Receipts: {
+            success: components["schemas"]["Ok"];
+            remaining: components["schemas"]["Unmetered"];
+            /** @description The receipt before the first entry: `<number>.<64 hex digits>`. `null` if the chain has no entries. */
+            after: string | null;
+            /** @description The page's entries, in order, at most `limit`. */
+            entries: components["schemas"]["ChainEntry"][];
+            /** @description The receipt with the chain's newest entry. `null` if it has none. */
+            newest: string | null;
+            /**
+             * Format: int64
+             * @description The number of the first entry that is kept. `null` if none is.
+             */
+            keptFrom: number | null;
+            /** @description Whether there are later entries. */
+            hasMore: boolean;
+        };
+        /** @description An entry of the chain. All fields but `number` and `receipt` are those of `entry`. */
+        ChainEntry: {
+            /**
+             * Format: int64
+             * @description Its number, from 1.
+             */
+            number: number;
+            /** @description The receipt with this entry. */
+            receipt: string;
+            /** @description Its 43 bytes in hex, which the hash of the receipt covers. */
+            entry: string;
+            /** @description What it records: the beginning of the chain, an admitted request, a request that is no longer counted or no longer paid, one that was charged late, or an entry of the ledger. More may be added. */
+            kind: string;
+            /** @description When the change counts. */
+            time: components["schemas"]["Time"];
+            /** @description The month that counts it, such as 2026-11. */
+            month: string;
+            /** @description Quota key of the request; null if there was none. */
+            quotaKey: string | null;
+            /** @description What paid for the request, or would have. `null` for `begins` and `ledger`. More may be added. */
+            charge: string | null;
+            /** @description Type of the ledger entry; null for other kinds. More may be added. */
+            type: string | null;
+            /** @description The request's price from credits, or the ledger entry's amount. Of `begins` the balance until then. */
+            amount: components["schemas"]["Credits"];
+            /** @description Id of the API key used: `default`, or one like `k1`. `null` for `begins` and `ledger`. */
+            key: string | null;
+            /** @description The request; null if there was none. */
+            requestId: string | null;
+        };
         /** @description A page of recent requests. */
         RecentRequests: {
             success: components["schemas"]["Ok"];
@@ -4199,6 +4271,17 @@ export interface components {
             content: {
                 "application/json": components["schemas"]["Statement"];
                 "text/csv": string;
+            };
+        };
+        /** @description A page of the chain. */
+        ReceiptsAnswer: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestIdHeader"];
+                "Cache-Control": components["headers"]["CacheControlHeader"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/json": components["schemas"]["Receipts"];
             };
         };
         /** @description A page of recent requests. */
@@ -6014,6 +6097,16 @@ export interface components {
          * @example 20
          */
         LimitParam: number;
+        /**
+         * @description The number of the entry before the page. Defaults to the one before the first that is kept.
+         * @example 5
+         */
+        AfterEntryParam: number;
+        /**
+         * @description Entries per page.
+         * @example 20
+         */
+        EntryLimitParam: number;
         /**
          * @description The first day. Defaults to the first of the month of `to`.
          * @example 2026-11-01
@@ -7914,6 +8007,40 @@ export interface operations {
         requestBody?: never;
         responses: {
             200: components["responses"]["StatementProofAnswer"];
+            400: components["responses"]["BadRequestAnswer"];
+            401: components["responses"]["KeyOrSessionRequiredAnswer"];
+            403: components["responses"]["AccountSuspendedAnswer"];
+            404: components["responses"]["NotFoundAnswer"];
+            405: components["responses"]["MethodNotAllowedAnswer"];
+            408: components["responses"]["RequestTimeoutAnswer"];
+            429: components["responses"]["TooManyFailuresAnswer"];
+            431: components["responses"]["HeadersTooLargeAnswer"];
+            500: components["responses"]["InternalAnswer"];
+            503: components["responses"]["UnavailableAnswer"];
+            504: components["responses"]["OutcomeUnknownAnswer"];
+        };
+    };
+    listReceipts: {
+        parameters: {
+            query?: {
+                /**
+                 * @description The number of the entry before the page. Defaults to the one before the first that is kept.
+                 * @example 5
+                 */
+                after?: components["parameters"]["AfterEntryParam"];
+                /**
+                 * @description Entries per page.
+                 * @example 20
+                 */
+                limit?: components["parameters"]["EntryLimitParam"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: components["responses"]["ReceiptsAnswer"];
             400: components["responses"]["BadRequestAnswer"];
             401: components["responses"]["KeyOrSessionRequiredAnswer"];
             403: components["responses"]["AccountSuspendedAnswer"];

@@ -46,6 +46,10 @@ export type PaymentsQuery = Query<'listPayments'>
 export type UsageDays = Answer<'listUsageByDay'>
 export type LedgerEntry = Schemas['LedgerEntry']
 export type Statement = Answer<'getStatement'>
+/** A page of the account's chain of entries. */
+export type Receipts = Answer<'listReceipts'>
+/** An entry of the account's chain: a change of its counters or its balance. */
+export type ChainEntry = Schemas['ChainEntry']
 export type RecentRequest = Schemas['RecentRequest']
 export type Explanation = Schemas['ExplainedRequest']
 export type SpendingCap = Schemas['SpendingCap']
@@ -89,5 +93,7 @@ export type VersionFilter = Query<'listPasteVersions'>
 export type DaysQuery = Query<'listUsageByDay'>
 /** Filters entries of the ledger. */
 export type LedgerFilter = Query<'listLedgerEntries'>
+/** Selects a page of the chain. */
+export type ReceiptsQuery = Query<'listReceipts'>
 /** Filters recent requests. */
 export type RequestFilter = Query<'listRecentRequests'>

@@ -38,6 +38,7 @@ const calls = {
   listLedgerEntries: (q) => all(q.account.ledger()),
   getStatement: (q) => q.account.statement('2026-11'),
   listEvents: (q) => q.account.events(),
+  listReceipts: (q) => q.account.receipts(),
   listRecentRequests: (q) => all(q.account.requests()),
   explainRequest: (q) => q.account.explain('id'),
   registerAccount: (q, options) => Quire.register(credentials, options),

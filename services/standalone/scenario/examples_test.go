@@ -210,7 +210,7 @@ func (s *stage) call(d documented, by way) (path string, r request) {
 	if strings.HasSuffix(d.path, "/proof") {
 		eventually.True(t, "the log has a seal", func() bool { return s.i.do(t, "GET", path, r).status != http.StatusServiceUnavailable })
 	}
-	if strings.HasPrefix(d.path, "/api/users/user/requests") && by == "Session" {
+	if (strings.HasPrefix(d.path, "/api/users/user/requests") || d.path == "/api/users/user/receipts") && by == "Session" {
 		path = "" // the person has sent no metered request
 	}
 	return path, r

@@ -196,6 +196,10 @@ func accountOperations() map[string]goCall {
 		"getStatement": func(ctx context.Context, _ *testing.T, f *fixture) error {
 			return errorOf(f.c.Account.Statement(ctx, f.i.now().Format("2006-01")))
 		},
+		"listReceipts": func(ctx context.Context, t *testing.T, f *fixture) error {
+			f.account.quick(t, nil)
+			return errorOf(f.c.Account.Receipts(ctx, client.ReceiptsQuery{After: 1, PageSize: 20}))
+		},
 		"listRecentRequests": func(ctx context.Context, t *testing.T, f *fixture) error {
 			f.account.quick(t, nil)
 			return errorOf(first(f.c.Account.Requests(ctx, client.RequestFilter{

@@ -27,6 +27,7 @@ func (s *Accounts) Rows() []endpoint.Row {
 		row("DELETE", "/api/users/user/sessions/:id", endpoint.Session, endpoint.Unmetered, endpoint.NoBody, endpoint.Idempotent|endpoint.Command, s.endSession),
 		row("GET", "/api/users/user/credits", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.ledger),
 		row("GET", "/api/users/user/usage", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.usageDays),
+		row("GET", "/api/users/user/receipts", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.receipts),
 		row("GET", "/api/users/user/statements/:period", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, 0, s.statement),
 		row("GET", "/api/users/user/requests", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, endpoint.OwnQuery, s.recentRequests),
 		row("GET", "/api/users/user/requests/:requestId", endpoint.KeyOrSession, endpoint.Unmetered, endpoint.NoBody, 0, s.explain),

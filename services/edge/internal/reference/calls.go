@@ -75,6 +75,7 @@ func accountCalls() map[string]clientCall {
 		"listUsageByDay":     {result: "usage", golang: `UsageByDay(ctx, client.DaysQuery{})`, typescript: `usageByDay()`},
 		"listLedgerEntries":  {result: "entry", golang: `Ledger(ctx, client.LedgerFilter{})`, typescript: `ledger()`, list: true},
 		"getStatement":       {result: "statement", golang: `Statement(ctx, period)`, typescript: `statement(period)`},
+		"listReceipts":       {result: "receipts", golang: `Receipts(ctx, client.ReceiptsQuery{})`, typescript: `receipts()`},
 		"listRecentRequests": {result: "request", golang: `Requests(ctx, client.RequestFilter{})`, typescript: `requests()`, list: true},
 		"explainRequest":     {result: "explanation", golang: `Explain(ctx, requestID)`, typescript: `explain(requestId)`},
 		"listEvents":         {result: "events", golang: `Events(ctx, client.EventsQuery{})`, typescript: `events()`},
