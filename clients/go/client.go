@@ -33,6 +33,7 @@ type Client struct {
 	retries   int
 	userAgent string
 	wait      waiter
+	newest    newestReceipt
 }
 
 // Option configures a Client.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Receipts is a page of the account's chain of entries, in order.
+// Receipts is a page of the account's chain of entries, in order. Account.VerifyReceipts compares them with receipts that you kept.
 type Receipts struct {
 	Meta
 	After    string        `json:"after"` // receipt before the first entry; empty if the chain has no entries

@@ -162,6 +162,7 @@ func (c *Client) attempt(ctx context.Context, r *request) (*http.Response, error
 		}
 		return nil, &brokenError{err}
 	}
+	c.newest.see(response.Header.Get("X-Receipt"))
 	if response.StatusCode >= http.StatusMultipleChoices {
 		return nil, failure(response)
 	}
