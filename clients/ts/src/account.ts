@@ -1,5 +1,7 @@
+import { InvalidError, NotFoundError } from './errors.js'
 import type { List } from './list.js'
 import { listOf, segment } from './pastes.js'
+import { EntriesNotKeptError, Verification, type VerifiedReceipts } from './receipts.js'
 import { sleep, type CallOptions, type IdempotentOptions, type Result, type Transport } from './transport.js'
 import type {
   AccountEvents, AccountPlan, DaysQuery, DeletedAccount, EventsQuery, Explanation, ExportState, LedgerEntry, LedgerFilter, Payment, PaymentsQuery, PriceBook,
@@ -8,6 +10,7 @@ import type {
 
 const path = '/api/users/user'
 const pollMs = 1000
+const maxEntries = 1000
 
 /** The account of the API key or session. These calls are not metered. */
 export class Account {
@@ -76,9 +79,26 @@ export class Account {
     return this.#get(`/statements/${segment(period)}`, options)
   }
 
-  /** A page of the account's chain of entries, in order, from the first that is kept. */
+  /** A page of the account's chain of entries, in order, from the first that is kept. Call `verifyReceipts` to check receipts that you kept. */
   receipts(query: ReceiptsQuery = {}, options?: CallOptions): Promise<Result<Receipts>> {
     return this.#get('/receipts', options, query)
+  }
+
+  /**
+   * Fetches the entries after a receipt that you kept, and recomputes the chain from their bytes: up to each newer receipt that you have, and
+   * to the newest one of the service. Throws a ReceiptError for what does not fit, and an EntriesNotKeptError for entries that are gone. That
+   * an entry was right when it was made follows from the journal, not from receipts. @throws TypeError for what is not a receipt
+   */
+  async verifyReceipts(kept: string, newer: readonly string[] = [], options?: CallOptions): Promise<VerifiedReceipts> {
+    const chain = new Verification(kept, newer)
+    for (;;) {
+      const page = await this.receipts({ after: chain.number, limit: maxEntries }, options).catch((error) => {
+        if (error instanceof NotFoundError) throw new EntriesNotKeptError(chain.number + 1, error)
+        if (error instanceof InvalidError && error.field === 'after') throw chain.fault(chain.number, 'the service has no such entry')
+        throw error
+      })
+      if (chain.add(page)) return { entries: chain.entries, newest: page.newest ?? '' }
+    }
   }
 
   /** The latest metered requests, newest first: at most 10,000, of 30 days unless the operator chose another retention. */

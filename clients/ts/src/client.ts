@@ -57,6 +57,7 @@ const defaultRetries = 4
  * which it is retried when the connection breaks or the service is unavailable.
  */
 export class Quire {
+  readonly #transport: Transport
   /** Up to 4 MB, with an account of the tiers Pro and Max. */
   readonly pastes: Pastes
   /** Up to 256 KB, with an account or without. */
@@ -81,12 +82,18 @@ export class Quire {
       timeoutMs: checkCount('timeoutMs', options.timeoutMs ?? defaultTimeoutMs),
       retries: checkCount('retries', options.retries ?? defaultRetries),
     })
+    this.#transport = transport
     this.pastes = new Pastes(transport, '/api/dev/pastes')
     this.quickPastes = new Pastes(transport, '/api/dev/paste-lite')
     this.files = new Files(transport)
     this.account = new Account(transport)
     this.keys = new Keys(transport)
     this.webhooks = new Webhooks(transport)
+  }
+
+  /** The receipt with the greatest number among this client's answers, refusals and failures included. Keep it for `account.verifyReceipts`. */
+  get newestReceipt(): string | undefined {
+    return this.#transport.newestReceipt
   }
 
   /** Creates an account on the Free plan and opens a session. It has no API key yet: `keys.regenerateDefault` creates it. */

@@ -97,6 +97,8 @@ const longestTimerMs = 2 ** 31 - 1
 /** Sends calls and retries them. */
 export class Transport {
   readonly #settings: Settings
+  /** The receipt with the greatest number among the answers. */
+  newestReceipt: string | undefined
 
   constructor(settings: Settings) {
     this.#settings = settings
@@ -161,6 +163,10 @@ export class Transport {
     return { address: address.href, headers, text: call.json === undefined ? undefined : JSON.stringify(call.json) }
   }
 
+  #seeReceipt(text: string | null): void {
+    if (text && parseInt(text) > parseInt(this.newestReceipt ?? '0')) this.newestReceipt = text
+  }
+
   async #fetch(call: Call, { address, headers, text }: Request, attempt: Attempt): Promise<Response> {
     attempt.signal.throwIfAborted()
     const init: RequestInit & { duplex?: 'half' } = {
@@ -181,6 +187,7 @@ export class Transport {
       throw new ConnectionError(`${call.method} ${address} failed: ${reasonOf(error)}`, { cause: error })
     }
     attempt.moved()
+    this.#seeReceipt(response.headers.get('x-receipt'))
     if (response.ok) return response
     if (response.type === 'opaqueredirect' || response.status >= 300 && response.status < 400 && response.status !== 304) {
       await response.body?.cancel()
