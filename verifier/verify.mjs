@@ -5324,12 +5324,16 @@ var SealCheck = class {
       if (a.created >= monthStart(month + 1)) continue;
       const statement = statementAt(s, a, month);
       if (statement === void 0) continue;
-      const text3 = canonical(statement);
+      const text3 = canonical(withoutRefunds(statement));
       tree.set(keyOf(this.hash, idNumber(a.id)), leafSums(parseBill(text3)), this.hash([new TextEncoder().encode(text3)]));
     }
     return tree.root();
   }
 };
+function withoutRefunds(statement) {
+  const usage2 = statement["usage"].map(({ refunded_micros: _, ...line2 }) => line2);
+  return { ...statement, usage: usage2 };
+}
 function statementAt(s, a, month) {
   if (a.previous?.month === month) return showStatement(s, a, a.previous);
   const silent = Object.assign(Object.create(s), { sink: { ledger() {

@@ -473,9 +473,9 @@ func (v *variety) bills(t *testing.T, key string, months map[string]bool) {
 			}
 			out := ""
 			eventually.True(t, "the log has a seal of the month", func() bool {
-				r, err := v.server.settle(t.Context(), attackCall{method: http.MethodGet, path: "/api/users/user/statements/" + month + "/proof", session: n.session})
+				r, err := v.server.settle(t.Context(), attackCall{method: http.MethodGet, path: "/api/users/user/statements/" + month + "/proof", key: n.defaultKey()})
 				if err != nil || r.status != http.StatusOK && r.status != http.StatusServiceUnavailable {
-					t.Fatalf("%v, %v", r, err)
+					t.Fatalf("account %s: %v, %v", n.id, r, err)
 				}
 				if r.status != http.StatusOK {
 					return false

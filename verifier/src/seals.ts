@@ -86,11 +86,17 @@ export class SealCheck {
       const statement = statementAt(s, a, month);
       // Of an account that has reached a later month before the clock went back, the state does not have it any more.
       if (statement === undefined) continue;
-      const text = canonical(statement);
+      const text = canonical(withoutRefunds(statement));
       tree.set(keyOf(this.hash, idNumber(a.id)), leafSums(parseBill(text)), this.hash([new TextEncoder().encode(text)]));
     }
     return tree.root();
   }
+}
+
+/** A statement without what a refund can change after the close. */
+function withoutRefunds(statement: Record<string, unknown>): Record<string, unknown> {
+  const usage = (statement["usage"] as Record<string, unknown>[]).map(({ refunded_micros: _, ...line }) => line);
+  return { ...statement, usage };
 }
 
 /** The statement of a closed month. A seal changes nothing: the months that time alone has ended begin in a copy. */

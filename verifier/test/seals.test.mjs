@@ -28,10 +28,10 @@ function journal(count, rules = 5) {
   return { messages: drawn.messages, ticks };
 }
 
-/** The texts of a month's statements as of a message: a refund may change those of a closed month. */
+/** The texts of a month's statements as of a message, which are the same at any later one. */
 function textsOf(messages, count, month, accounts) {
   const texts = new Map();
-  const keep = (a, s) => { if (s.period === month) texts.set(a.id, textOf(s)); };
+  const keep = (a, s) => { if (s.period === month) texts.set(a.id, textOf({ ...s, usage: s.usage.map(({ refunded_micros: _, ...line }) => line) })); };
   const fold = new Fold(0, false, { ledger() {}, closed: keep });
   for (const m of messages.slice(0, count)) fold.add(m);
   for (const id of accounts) {

@@ -19,7 +19,7 @@ func (p *Partition) proof(ctx context.Context, id event.AccountID, q *event.Proo
 	}
 	found, err := p.proofOf(ctx, id, s, q.GetLogged())
 	if err == nil && found.Seal != nil {
-		found.Books, err = p.booksIn(ctx, s.Period)
+		found.Books, err = p.booksIn(ctx, s.Period, found.Seal.Sequence)
 	}
 	if err != nil {
 		return nil, err
@@ -89,12 +89,15 @@ func leafOf(leaf *proof.Leaf, path []proof.Step) *event.TreeLeaf {
 	return l
 }
 
-// booksIn returns the messages of the price books that were in force in a month.
-func (p *Partition) booksIn(ctx context.Context, period string) (list []*event.LoggedMessage, err error) {
+// booksIn returns the messages of the price books that were in force in a month, up to a message.
+func (p *Partition) booksIn(ctx context.Context, period string, upTo uint64) (list []*event.LoggedMessage, err error) {
 	p.mu.Lock()
 	books := p.fold.BooksIn(period)
 	p.mu.Unlock()
 	for _, b := range books {
+		if b.Sequence > upTo {
+			break
+		}
 		var m journal.Message
 		if b.Book.Id == "" {
 			m, err = p.journal.Get(ctx, b.Sequence)

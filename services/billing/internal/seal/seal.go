@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/proof"
 	"quire.dev/services/billing/internal/account"
@@ -97,13 +99,15 @@ func Month(period string) uint32 {
 // Period is the month YYYY-MM of a number YYYYMM.
 func Period(month uint32) string { return fmt.Sprintf("%04d-%02d", month/100, month%100) }
 
-// Statement returns the leaf of an account's statement, and its text.
+// Statement returns the leaf of an account's statement, and its text: without what admins have refunded, which still changes after the close.
 func Statement(id event.AccountID, s *event.StatementAnswer) (leaf proof.Leaf, text []byte, err error) {
-	text, err = bookjson.Text(s)
 	used := uint64(0)
-	for _, u := range s.Usage {
+	sealed := proto.Clone(s).(*event.StatementAnswer)
+	for _, u := range sealed.Usage {
 		used += u.Used
+		u.RefundedMicros = 0
 	}
+	text, err = bookjson.Text(sealed)
 	sums := proof.Sums{used, s.SpentMicros, s.FeesCents + s.StorageOverageCents}
 	return proof.Leaf{Key: proof.KeyOf(uint64(id)), Sums: sums, Content: sha256.Sum256(text)}, text, err
 }
