@@ -174,7 +174,10 @@ func TestProofsOfAMonth(t *testing.T) {
 	check := func(id uint64, period string, sealed bool) {
 		t.Helper()
 		var a *event.ProofAnswer
-		eventually.True(t, "a seal has it", func() bool { a = ask(id, period, 1<<40).GetProof(); return a.GetSeal() != nil && (a.StatementText != nil) == sealed })
+		eventually.True(t, "a seal has it", func() bool {
+			a = ask(id, period, 1<<40).GetProof()
+			return a.GetSeal() != nil && (a.StatementText != nil) == sealed
+		})
 		batch := &event.UsageBatch{}
 		decode(t, a.Seal.Data, batch)
 		if number := climbs(t, id, a.Receipt, batch.Seal.Accounts).Sums[0]; number < 3 {

@@ -467,7 +467,7 @@ func (v *variety) bills(t *testing.T, key, month string, sealed bool) {
 	if err := os.WriteFile(receipts, []byte(strings.Join(v.receipts, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	earlier := ""
+	earlier, since := "", ""
 	for _, n := range v.accounts[:4] { // the last one is deleted
 		file := filepath.Join(folder, n.id+".tlog-proof")
 		args := []string{file, "--key", key, "--receipts", receipts}
@@ -476,7 +476,7 @@ func (v *variety) bills(t *testing.T, key, month string, sealed bool) {
 		}
 		out := ""
 		eventually.True(t, "the log has a seal of "+month, func() bool {
-			r, err := v.server.settle(t.Context(), attackCall{method: http.MethodGet, path: "/api/users/user/statements/" + month + "/proof", key: n.defaultKey()})
+			r, err := v.server.settle(t.Context(), attackCall{method: http.MethodGet, path: "/api/users/user/statements/" + month + "/proof" + since, key: n.defaultKey()})
 			if err != nil || r.status != http.StatusOK && r.status != http.StatusServiceUnavailable {
 				t.Fatalf("account %s: %v, %v", n.id, r, err)
 			}
@@ -493,6 +493,8 @@ func (v *variety) bills(t *testing.T, key, month string, sealed bool) {
 			return strings.Contains(out, "the seal has no statements of the month") != sealed
 		})
 		earlier = file
+		since = "?since=" + regexp.MustCompile(`([0-9,]+) entries, root`).FindStringSubmatch(out)[1]
+		since = strings.ReplaceAll(since, ",", "")
 		t.Logf("%s", out)
 	}
 }

@@ -52,7 +52,7 @@ test("usage and files that can't be read", async () => {
     [["bill", "old", "--key", signer.key], /^Unknown argument/],
     [["nowhere", "--key", signer.key], /^Cannot verify: ENOENT/],
     [["old", "--key", signer.key], /^Cannot verify: the file does not begin with c2sp\.org\/tlog-proof@v1/],
-    [["bill", "--key", signer.key, "--checkpoint", "old"], /^Cannot verify: the file does not show that the log continues the kept checkpoint: get it with \?since=1&root=/],
+    [["bill", "--key", signer.key, "--checkpoint", "old"], /^Cannot verify: the file does not show that the log continues the kept checkpoint: get it with \?since=1$/],
     [["bill", "--key", signer.key, "--checkpoint", "newer"], /^Cannot verify: the kept checkpoint has 10000 entries, more than the file's/],
     [["bill", "--key", signer.key, "--receipts", "kept"], /^Cannot verify: line 1 of the receipts has no account and receipt: x/],
   ]) {
