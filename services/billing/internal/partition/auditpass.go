@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/journal"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/compare"
@@ -282,144 +280,6 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 		live.at, live.image, live.requests, live.chain = a.options.until, nil, false, account.Hash{}
 	}
 	return live, upTo, err
-}
-
-// fold replays the journal into parts.
-func (a *auditing) fold(
-	ctx context.Context, live position, exact bool, c *compare.Comparison, rows results, stored map[uint64][]snapshots.Snapshot,
-) (account.Whole, error) {
-	always := len(a.kept)
-	one := func(fold *account.Fold, pass, passes int) error {
-		if exact && passes > 1 {
-			return errParts
-		}
-		if err := fold.Know(a.cfg.Rules); err != nil {
-			return err
-		}
-		if rows.Begin(pass == 0); pass == 0 {
-			a.kept, a.requests, a.entries = a.kept[:always], 0, 0
-			a.sum = account.Sum{}
-		}
-		a.part, a.partSum = nil, nil
-		from, oldest := fold.Sequence(), live.millis-a.cfg.RequestRetention.Milliseconds()
-		if from > 0 {
-			oldest = max(oldest, fold.NextMillis())
-		}
-		requests, seals := newReplayedRequests(oldest), auditedSeals{after: from}
-		if live.requests {
-			fold.Record()
-		}
-		before := a.before + uint64(pass)*(live.at-from)
-		a.task.read.Store(before)
-		a.task.total.Store(a.before + uint64(passes)*(live.at-from))
-		err := a.journal.Replay(ctx, from, live.at, func(m journal.Message) error {
-			effects, err := fold.Apply(a.message(m))
-			if err != nil && !errors.Is(err, account.ErrUndecodable) {
-				return err
-			}
-			if err := c.Apply(m.Sequence, effects, fold.Keeps); err != nil {
-				return err
-			}
-			requests.apply(m.Sequence, effects.Requests)
-			if exact && a.options.account == 0 {
-				differ, err := seals.apply(ctx, fold, effects.Seal, a.cfg.Partitions)
-				if err != nil {
-					return err
-				}
-				a.part = append(a.part, differ...)
-			}
-			a.noteChain(m, fold.Head(), live.at)
-			a.task.read.Store(before + m.Sequence - from)
-			for _, s := range stored[m.Sequence] {
-				if err := a.compareSnapshot(ctx, fold, s, exact && a.options.account == 0); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, a.reporter("auditing "+a.stream))
-		if err == nil && live.image != nil {
-			err = a.compareStates(fold, live.image, "")
-		}
-		if err == nil && live.requests {
-			err = errors.Join(a.compareRequests(ctx, fold, live, requests), a.compareEntries(ctx, fold, live))
-		}
-		if err != nil {
-			return err
-		}
-		rows.Keep()
-		a.seals = seals.count
-		a.kept, a.part = append(a.kept, a.part...), nil
-		return a.keepSum()
-	}
-	whole, err := a.foldParts(ctx, live, one)
-	if err == nil {
-		err = a.compareSum()
-	}
-	return whole, err
-}
-
-// foldParts calls one for each part of the principals: for the audit's account, for all from the audited snapshot on, or for parts that fit
-// into memory.
-func (a *auditing) foldParts(ctx context.Context, live position, one func(*account.Fold, int, int) error) (account.Whole, error) {
-	switch {
-	case a.options.account != 0:
-		return a.foldAccount(one)
-	case a.since != nil:
-		return a.foldNew(ctx, one)
-	}
-	most := a.cfg.AuditPrincipals
-	if a.options.repair != "" {
-		most = math.MaxInt
-	}
-	whole, err := account.HashInParts(live.about, most, one)
-	a.before = a.task.read.Load()
-	return whole, err
-}
-
-// noteChain puts the chain at the head that was asked for, and the time of the last message, into the answer.
-func (a *auditing) noteChain(m journal.Message, head account.Head, last uint64) {
-	if m.Sequence == a.options.head {
-		a.answer.HeadChain = head.Chain[:]
-	}
-	if m.Sequence == last {
-		a.answer.TimeMs = m.Time.UnixMilli()
-		a.answer.Chain = head.Chain[:]
-	}
-}
-
-// foldNew folds what is new since the audited snapshot, all principals at once.
-func (a *auditing) foldNew(ctx context.Context, one func(*account.Fold, int, int) error) (account.Whole, error) {
-	fold := a.start
-	a.start = nil
-	var err error
-	if fold == nil { // for the second pass
-		fold, err = a.snapshots.Load(ctx, *a.since)
-	}
-	if err == nil {
-		err = one(fold, 0, 1)
-	}
-	if err != nil {
-		return account.Whole{}, err
-	}
-	a.before = a.task.read.Load()
-	hash, err := fold.StateHash()
-	return account.Whole{Hash: hash, Sequence: fold.Sequence(), Entries: fold.Entries()}, err
-}
-
-// foldAccount folds one account, with those that its requests are coupled with.
-func (a *auditing) foldAccount(one func(*account.Fold, int, int) error) (account.Whole, error) {
-	together := map[uint64]bool{uint64(a.options.account): true}
-	for range maxCoupled {
-		fold := account.NewPart(func(id uint64) bool { return together[id] })
-		err := one(fold, 0, 1)
-		if coupled := (*account.CoupledError)(nil); errors.As(err, &coupled) {
-			together[uint64(coupled.Other)] = true
-			continue
-		}
-		a.before = a.task.read.Load()
-		return account.Whole{Sequence: fold.Sequence(), Entries: fold.Entries()}, err
-	}
-	return account.Whole{}, fmt.Errorf("audit of account %s: its requests share their ids with those of %d others", a.options.account, maxCoupled)
 }
 
 // compareStates compares the principals of an image with those of the fold. snapshot is the image's key, empty for the live
