@@ -2,8 +2,9 @@
 // without seals. VERIFIER_SEED repeats a run.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
-import { Fold, showAccount } from "../verify.mjs";
+import { Fold, fromBase64, showAccount } from "../verify.mjs";
 import { exportOf, verify } from "./export.mjs";
 import { chainOf, keyOf, leafOf, sealMessage, statementLeaf, textOf, treeOf } from "./installation.mjs";
 import { Drawn, random } from "./journal.mjs";
@@ -103,6 +104,13 @@ for (let i = 0; i < 6; i++) {
     assert.deepEqual(with_.books, bare.books);
   });
 }
+
+test("the vector of docs/journal.md has the roots that follow from it", async () => {
+  const vector = JSON.parse(readFileSync(new URL("../../docs/journal/vectors/seals.json", import.meta.url), "utf8"));
+  const { code, out } = await check(vector.messages.map((m) => ({ sequence: Number(m.sequence), time: m.time, subject: m.subject, data: fromBase64(m.data) })));
+  assert.equal(code, 0, out);
+  assert.match(out, /, 4 seals, /);
+});
 
 const drawn = journal(900);
 const flip = (tree) => ({ ...tree, hash: tree.hash.map((b, i) => (i === 7 ? b ^ 1 : b)) });
