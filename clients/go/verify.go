@@ -48,6 +48,13 @@ type VerifiedReceipts struct {
 // empty without one. Keep it for VerifyReceipts.
 func (c *Client) NewestReceipt() string { return c.newest.get() }
 
+// ReceiptNumber is the number of a receipt's entry, from 1: of two receipts of an account, the greater one is the newer. What is not a
+// receipt is an error.
+func ReceiptNumber(receipt string) (int64, error) {
+	r, err := parseReceipt(receipt)
+	return r.number, err
+}
+
 // newestReceipt is safe for concurrent use.
 type newestReceipt struct {
 	mu     sync.Mutex

@@ -176,12 +176,18 @@ func TestEntriesThatAreGoneAreNotVerified(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	good := s.at(6).String()
+	if n, err := ReceiptNumber(good); err != nil || n != 6 {
+		t.Errorf("%q has the number %d: %v", good, n, err)
+	}
 	for _, bad := range []string{"", "6", "6.", "6.00", "0" + good, "-" + good, good + "0", good[:len(good)-1] + "G", "0." + good[2:], "99999999999999999999." + good[2:]} {
 		if _, err := account.VerifyReceipts(t.Context(), bad); err == nil {
 			t.Errorf("%q is taken for a receipt", bad)
 		}
 		if _, err := account.VerifyReceipts(t.Context(), s.at(4).String(), bad); err == nil {
 			t.Errorf("%q is taken for a newer receipt", bad)
+		}
+		if n, err := ReceiptNumber(bad); err == nil || n != 0 {
+			t.Errorf("%q has the number %d", bad, n)
 		}
 	}
 	if _, err := account.VerifyReceipts(t.Context(), good, s.at(5).String()); err == nil {
