@@ -1,4 +1,4 @@
-// Package profile keeps which service a user speaks to, and with which API key.
+// Package profile keeps which service a user speaks to, with which API key, and which receipts came of that.
 package profile
 
 import (
@@ -180,30 +180,36 @@ const (
 	onlyUserFolder = 0o700
 )
 
-// write replaces the file at once: another process sees the old one or the new one. Only the user may read it.
 func (s *Store) write(f file) error {
+	if err := replace(s.path, f); err != nil {
+		return fmt.Errorf("write the profiles: %w", err)
+	}
+	return nil
+}
+
+// replace writes a file of JSON at once: another process sees the old one or the new one. Only the user may read it.
+func replace(path string, content any) error {
 	var data bytes.Buffer
 	enc := json.NewEncoder(&data)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(f); err != nil {
-		return fmt.Errorf("write the profiles: %w", err)
+	if err := enc.Encode(content); err != nil {
+		return err
 	}
-	folder := filepath.Dir(s.path)
+	folder := filepath.Dir(path)
 	if err := os.MkdirAll(folder, onlyUserFolder); err != nil {
-		return fmt.Errorf("write the profiles: %w", err)
+		return err
 	}
-	temporary, err := os.CreateTemp(folder, ".profiles-*") // with the mode 0600
+	temporary, err := os.CreateTemp(folder, "."+filepath.Base(path)+"-*") // with the mode 0600
 	if err != nil {
-		return fmt.Errorf("write the profiles: %w", err)
+		return err
 	}
 	_, err = temporary.Write(data.Bytes())
 	err = errors.Join(err, temporary.Chmod(onlyUserFile), temporary.Sync(), temporary.Close())
 	if err == nil {
-		err = os.Rename(temporary.Name(), s.path)
+		err = os.Rename(temporary.Name(), path)
 	}
 	if err != nil {
 		_ = os.Remove(temporary.Name())
-		return fmt.Errorf("write the profiles: %w", err)
 	}
-	return nil
+	return err
 }
