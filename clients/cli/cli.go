@@ -20,6 +20,7 @@ import (
 
 	"quire.dev/cli/internal/profile"
 	"quire.dev/cli/internal/terminal"
+	"quire.dev/client"
 )
 
 // Streams are the program's standard streams and environment.
@@ -36,6 +37,10 @@ type app struct {
 	// Flags that each command has.
 	url, profile string
 	json, quiet  bool
+
+	// Set by connect.
+	connected   *client.Client
+	connectedAs account
 }
 
 // Main runs the client-only program and returns its exit status.
@@ -88,6 +93,13 @@ Without a key you can create quick pastes.`,
 		a.usage(), a.explain(), a.languages(),
 		a.login(), a.logout(), a.profiles(),
 	)
+	for _, cmd := range paste.Commands() {
+		run := cmd.RunE
+		cmd.RunE = func(cmd *cobra.Command, args []string) error {
+			defer a.keepReceipt(cmd.Context())
+			return run(cmd, args)
+		}
+	}
 	_ = paste.RegisterFlagCompletionFunc("profile", a.completeProfile) // the flag is there
 	return paste
 }

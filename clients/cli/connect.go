@@ -103,25 +103,26 @@ func ProfileFlag(cmd *cobra.Command, streams Streams) func(address, key string) 
 }
 
 // sameService tells whether two URLs are of one service.
-func sameService(a, b string) bool {
-	clean := func(s string) string {
-		u, err := url.Parse(s)
-		if err != nil {
-			return s
-		}
-		u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
-		return strings.TrimRight(u.String(), "/")
+func sameService(a, b string) bool { return cleanURL(a) == cleanURL(b) }
+
+// cleanURL is the same for all URLs of a service.
+func cleanURL(s string) string {
+	u, err := url.Parse(s)
+	if err != nil {
+		return s
 	}
-	return clean(a) == clean(b)
+	u.Scheme, u.Host = strings.ToLower(u.Scheme), strings.ToLower(u.Host)
+	return strings.TrimRight(u.String(), "/")
 }
 
-// connect returns the client of a command.
+// connect returns the client of a command, whose receipts are kept when the command ends.
 func (a *app) connect() (*client.Client, account, error) {
 	as, err := a.account()
 	if err != nil {
 		return nil, as, err
 	}
 	c, err := a.clientOf(as)
+	a.connected, a.connectedAs = c, as
 	return c, as, err
 }
 

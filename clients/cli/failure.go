@@ -157,29 +157,38 @@ func printFailure(term *terminal.Terminal, err error, status int) {
 		return
 	}
 	var b strings.Builder
-	var failed *client.APIError
-	text := strings.TrimPrefix(err.Error(), "quire: ")
-	if errors.As(err, &failed) {
-		text = strings.Replace(text, failed.Error(), failed.Reason, 1) // of an error around the failure
-		text = strings.Replace(text, strings.TrimPrefix(failed.Error(), "quire: "), failed.Reason, 1)
-	}
-	fmt.Fprintf(&b, "%s %s\n", term.Paint(term.Err, terminal.Red, "quire:"), terminal.Visible(text, true))
+	fmt.Fprintf(&b, "%s %s\n", term.Paint(term.Err, terminal.Red, "quire:"), terminal.Visible(reason(err), true))
 	for _, hint := range hints(err, status) {
 		fmt.Fprintf(&b, "  %s\n", terminal.Visible(hint, false))
 	}
 	fmt.Fprint(term.Err, b.String())
 }
 
+// reason is an error's text without what only programs need.
+func reason(err error) string {
+	text := strings.TrimPrefix(err.Error(), "quire: ")
+	var failed *client.APIError
+	if errors.As(err, &failed) {
+		text = strings.Replace(text, failed.Error(), failed.Reason, 1) // of an error around the failure
+		text = strings.Replace(text, strings.TrimPrefix(failed.Error(), "quire: "), failed.Reason, 1)
+	}
+	return text
+}
+
 // hints say what the user can do.
 func hints(err error, status int) []string {
+	var out []string
+	var hinted *hintedError
+	if errors.As(err, &hinted) {
+		out = append(out, hinted.hint)
+	}
 	var failed *client.APIError
 	if !errors.As(err, &failed) {
 		if status == ExitUnknown {
-			return []string{"It may have been carried out."}
+			out = append(out, "It may have been carried out.")
 		}
-		return nil
+		return out
 	}
-	var out []string
 	if failed.Suggestion != "" {
 		out = append(out, failed.Suggestion)
 	}
@@ -238,6 +247,9 @@ func printFailureJSON(to *os.File, err error, status int) {
 		if failed.Limit > 0 {
 			out.Limit = &failed.Limit
 		}
+	}
+	if hinted := (*hintedError)(nil); errors.As(err, &hinted) {
+		out.Code, out.Reason, out.Suggestion = hinted.code, reason(hinted), hinted.hint
 	}
 	if of := (*fileError)(nil); errors.As(err, &of) {
 		out.File = of.file

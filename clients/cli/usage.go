@@ -13,12 +13,23 @@ import (
 )
 
 func (a *app) usage() *cobra.Command {
-	return &cobra.Command{
-		Use:   "usage",
-		Short: "Show this month's usage",
-		Long:  "Show this month's usage by quota key. Free of charge.",
-		Args:  None,
+	verify, reset := false, false
+	cmd := &cobra.Command{
+		Use:   "usage [flags]",
+		Short: "Show this month's usage, or verify its receipts",
+		Long: `Show this month's usage by quota key. Free of charge.
+
+Commands keep the receipts that the service returns with metered calls, in receipts.json beside the profiles. --verify fetches the
+entries behind them, everything that was counted and charged since the last verification, and checks that none was edited, left out,
+added or moved since a receipt was returned. The first --verify only keeps a receipt, if no command has kept one.`,
+		Args: None,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if verify {
+				return a.verify(cmd.Context(), reset)
+			}
+			if reset {
+				return Usage("--reset is for --verify")
+			}
 			c, as, err := a.connect()
 			if err != nil {
 				return err
@@ -33,6 +44,9 @@ func (a *app) usage() *cobra.Command {
 			return a.showUsage(used)
 		},
 	}
+	cmd.Flags().BoolVar(&verify, "verify", false, "verify the entries since the kept receipts")
+	cmd.Flags().BoolVar(&reset, "reset", false, "with --verify: discard the kept receipts, and keep the service's newest")
+	return cmd
 }
 
 // usageJSON is what usage prints with --json.

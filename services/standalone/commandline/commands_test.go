@@ -308,6 +308,7 @@ func TestTheFieldsOfJSONAreStable(t *testing.T) {
 	used := u.object("", "usage")
 	check(used, []string{"account", "period", "quotas", "credits", "storage"})
 	check(used["quotas"].([]any)[0].(map[string]any), []string{"quotaKey", "used", "limit", "remaining", "overage", "creditsSpent"})
+	check(u.object("", "usage", "--verify"), []string{"after", "newest", "entries", "calls", "credits"})
 	if explained := u.object("", "explain", made["requestId"].(string)); explained["quotaKey"] != "pastes.create" || explained["decision"] != "admitted" {
 		t.Errorf("%v", explained)
 	}

@@ -89,7 +89,7 @@ func (r *Receipts) Mismatched(kept Kept) error {
 	return r.update(func(Kept) Kept { return kept })
 }
 
-// Restart keeps a receipt instead of those before.
+// Restart keeps a receipt instead of those before; none if it is empty.
 func (r *Receipts) Restart(receipt string) error {
 	return r.update(func(Kept) Kept { return Kept{Verified: receipt, Newest: receipt} })
 }
