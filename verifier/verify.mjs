@@ -6153,7 +6153,12 @@ var ProofCheck = class {
       if (bill !== void 0) this.figures(bill, new MonthSums(this.file.month), void 0, 0);
       return;
     }
-    if (entries === void 0 || entries.list.length === 0) return this.differs("entries", "", `those up to ${receipt.number}`, "none");
+    if (entries === void 0) {
+      this.trust.push(`the account's entries up to ${receipt.number}: the file has none. GET /api/users/user/receipts may have them, and an export does`);
+      if (bill !== void 0) this.figures(bill, new MonthSums(this.file.month), void 0, 0);
+      return;
+    }
+    if (entries.list.length === 0) return this.differs("entries", "", `those up to ${receipt.number}`, "none");
     const { first, list } = entries;
     const last = first + list.length - 1;
     const sums2 = new MonthSums(this.file.month);

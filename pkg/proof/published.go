@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
@@ -42,7 +43,7 @@ func openLog(ctx context.Context, blobs blob.Store) (*Published, error) {
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := note.NewVerifier(string(key[:max(0, len(key)-1)])) // without its newline
+	verifier, err := note.NewVerifier(strings.TrimSpace(string(key)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", LogKey, err)
 	}
@@ -116,13 +117,25 @@ func (l *Published) last(ctx context.Context, partition int) (newest place, err 
 	return newest, err
 }
 
-// lastIn is last in a range.
+// lastIn is last in a range. After a loss the last message that is left is the newest.
 func (l *Published) lastIn(ctx context.Context, partition int, from, end int64) (newest place, err error) {
-	newest, err = l.next(ctx, partition, from, end)
-	for at := newest; err == nil; newest = at {
-		if at, err = l.next(ctx, partition, newest.index+1, end); errors.Is(err, ErrNotLogged) {
-			return newest, nil
+	err = ErrNotLogged
+	reading := l.reader.Entries(ctx, from, end, l.Tree.N, func(index int64, data []byte) error {
+		entry, _ := Decode(data)
+		switch e := entry.(type) {
+		case Message:
+			if e.Partition == partition {
+				newest, err = place{index, e}, nil
+			}
+		case Rewind:
+			if e.Partition == partition {
+				newest, err = place{index, Message{Partition: partition, Sequence: e.Sequence}}, nil
+			}
 		}
+		return nil
+	})
+	if reading != nil {
+		return newest, reading
 	}
 	return newest, err
 }
@@ -144,11 +157,19 @@ func (l *Published) find(ctx context.Context, want Message) (int64, error) {
 			from = at.index + 1
 		}
 	}
-	for from := int64(0); ; {
-		at, err := l.next(ctx, want.Partition, from, l.Tree.N)
-		if err != nil || at.entry == want {
-			return at.index, err
+	at := int64(-1)
+	err := l.reader.Entries(ctx, 0, l.Tree.N, l.Tree.N, func(index int64, data []byte) error {
+		if entry, _ := Decode(data); entry == want {
+			at = index
+			return errFound
 		}
-		from = at.index + 1
+		return nil
+	})
+	if err == nil {
+		return 0, ErrNotLogged
 	}
+	if errors.Is(err, errFound) {
+		err = nil
+	}
+	return at, err
 }

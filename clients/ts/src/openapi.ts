@@ -490,7 +490,7 @@ export interface paths {
          * @description A file that proves the month's bill offline, in the format of [tlog-proof](https://c2sp.org/tlog-proof): check it with
          *     `node verifier/verify.mjs FILE --key KEY`. It has the account's receipt and entries, and of a closed month the
          *     statement, with their paths to a seal in the log. 503 with `Retry-After` while the log has no seal of the
-         *     month yet, which takes up to some minutes. `since` adds a proof that the log continues an earlier one.
+         *     month yet, which can take a few minutes. `since` adds a proof that the log continues an earlier one.
          */
         get: operations["getStatementProof"];
         put?: never;

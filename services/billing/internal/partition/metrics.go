@@ -38,7 +38,7 @@ func NewMetrics(m *telemetry.Metrics) *Metrics {
 		snapshots: m.Counter(desc("snapshots_total", "Snapshots written.")),
 		reportsDropped: m.Counter(desc("request_reports_dropped_total",
 			"Request reports dropped because the read model's queue was full. The request log lacks their HTTP details.")),
-		wrongSeals: m.Counter(desc("seals_wrong_total", "Seals in the journal without the root of the accounts.")),
+		wrongSeals: m.Counter(desc("seals_wrong_total", "Seals with a root that differs from this instance's.")),
 		held: m.Histogram(desc("snapshot_hold_seconds", "Time the fold was paused for a snapshot."),
 			[]float64{0.001, 0.01, 0.1, 0.5, 1, 5}),
 		state: m.GaugeVec(desc("state", "Sizes of the folded state, by partition and what is counted."), "partition", "of"),

@@ -1,7 +1,10 @@
 package partition
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"fmt"
 	"slices"
 
 	"quire.dev/pkg/event"
@@ -46,8 +49,8 @@ func (p *Partition) proofOf(ctx context.Context, id event.AccountID, s *event.St
 	of.mu.Lock()
 	defer of.mu.Unlock()
 	for _, one := range slices.Backward(of.kept) {
-		if point, known := of.points.At(one.seal.Sequence); known && one.message.Sequence <= logged {
-			return &event.ProofAnswer{Seal: loggedMessage(one.message), Receipt: leafOf(point.Accounts.Find(key))}, nil
+		if one.message.Sequence <= logged {
+			return &event.ProofAnswer{Seal: loggedMessage(one.message), Receipt: leafOf(one.accounts.Find(key))}, nil
 		}
 	}
 	return &event.ProofAnswer{}, nil
@@ -63,14 +66,38 @@ func (p *Partition) monthProof(ctx context.Context, id event.AccountID, s *event
 		return nil, err
 	}
 	a := &event.ProofAnswer{Seal: loggedMessage(one.message), StatementText: text}
-	for tree, into := range map[string]**event.TreeLeaf{accountsTree: &a.Receipt, statementsTree: &a.Statement} {
-		leaf, path, err := seal.Find(ctx, p.deps.Blobs, p.treeKey(s.Period, tree, one.seal.Sequence), proof.KeyOf(uint64(id)))
-		if err != nil {
+	if a.Receipt, err = p.storedLeaf(ctx, id, s.Period, accountsTree, one.seal.Accounts); err != nil {
+		return nil, err
+	}
+	for _, tree := range one.seal.Statements {
+		if seal.Period(tree.Month) != s.Period {
+			continue
+		}
+		if a.Statement, err = p.storedLeaf(ctx, id, s.Period, statementsTree, tree); err != nil {
 			return nil, err
 		}
-		*into = leafOf(leaf, path)
+	}
+	if want := sha256.Sum256(text); !bytes.Equal(a.Statement.GetContent(), want[:]) {
+		return nil, fmt.Errorf("%w: account %s has another statement of %s in it", seal.ErrDamaged, id, s.Period)
 	}
 	return a, nil
+}
+
+// storedLeaf returns the leaf to which an account's key leads in a stored tree, and its path, which lead to the sealed root.
+func (p *Partition) storedLeaf(ctx context.Context, id event.AccountID, period, tree string, sealed *event.SealedTree) (*event.TreeLeaf, error) {
+	root, ok := seal.Root(sealed)
+	if !ok {
+		return nil, fmt.Errorf("%w: the seal of %s has no root", seal.ErrDamaged, period)
+	}
+	key, name := proof.KeyOf(uint64(id)), p.treeKey(period, tree, root)
+	leaf, path, err := seal.Find(ctx, p.deps.Blobs, name, key)
+	if err != nil || leaf == nil {
+		return nil, err
+	}
+	if found, ok := proof.Climb(key, leaf, path); !ok || found != root {
+		return nil, fmt.Errorf("%w: %s", seal.ErrDamaged, name)
+	}
+	return leafOf(leaf, path), nil
 }
 
 func loggedMessage(m journal.Message) *event.LoggedMessage {

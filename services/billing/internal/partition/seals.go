@@ -48,9 +48,10 @@ type sealing struct {
 
 // sealed is a message with a seal.
 type sealed struct {
-	message journal.Message
-	seal    *event.Seal
-	changed []account.Receipt // since the seal before, until they are in points
+	message  journal.Message
+	seal     *event.Seal
+	changed  []account.Receipt // since the seal before, until they are in points
+	accounts proof.Tree        // that the seal commits to
 }
 
 // take takes what a seal commits to from the fold, right after its message.
@@ -61,7 +62,7 @@ func (s *sealing) take(m journal.Message, of *event.Seal, f *account.Fold, now t
 		return
 	}
 	m.Data = bytes.Clone(m.Data)
-	s.arrived = append(s.arrived, sealed{m, of, f.TakeReceipts()})
+	s.arrived = append(s.arrived, sealed{message: m, seal: of, changed: f.TakeReceipts()})
 	s.last = now
 }
 
@@ -105,25 +106,46 @@ func (p *Partition) addSeals(ctx context.Context) {
 	for _, one := range arrived {
 		point, known := s.points.At(one.seal.Sequence)
 		root, ok := seal.Root(one.seal.Accounts)
-		ok = ok && root == point.Accounts.Root()
-		if known && ok {
-			s.committed = root
-		} else if known {
+		right := known && ok && root == point.Accounts.Root()
+		if known && !right || !p.rightMonths(one.seal) {
 			p.deps.Metrics.wrongSeals.Inc()
-			p.log.Error("a seal does not have the root of the accounts: audit the journal", "sequence", one.message.Sequence)
+			p.log.Error("seal with a wrong root: run an audit", "sequence", one.message.Sequence)
+			right = false
 		}
 		s.mu.Lock()
 		s.points.Add(one.message.Sequence, one.changed)
-		if one.changed = nil; known && ok {
-			s.kept = append(s.kept[max(0, len(s.kept)+1-keptSeals):], one)
+		if one.changed = nil; right {
+			s.committed, one.accounts = root, point.Accounts
+			s.keep(one, p.cfg.SealInterval/2)
 		}
 		s.mu.Unlock()
 		for _, tree := range one.seal.Statements {
+			if !right {
+				break // it is not known whether the seal is right: the month is sealed again
+			}
 			if err := p.noteMonth(ctx, seal.Period(tree.Month), one); err != nil {
 				p.log.Warn("a sealed month is not noted: it will be sealed again", "month", tree.Month, "error", err)
 			}
 		}
 	}
+}
+
+// keep keeps a seal for proofs. Of seals that follow each other sooner than apart only every so many are kept, so that the log has one of them.
+func (s *sealing) keep(one sealed, apart time.Duration) {
+	if n := len(s.kept); n > 1 && s.kept[n-1].message.Time.Sub(s.kept[n-2].message.Time) < apart {
+		s.kept = s.kept[:n-1]
+	}
+	s.kept = append(s.kept[max(0, len(s.kept)+1-keptSeals):], one)
+}
+
+// rightMonths reports whether a seal has the root of the month that is ready here.
+func (p *Partition) rightMonths(of *event.Seal) bool {
+	for _, tree := range of.Statements {
+		if root, ok := seal.Root(tree); seal.Period(tree.Month) == p.sealing.ready && (!ok || root != p.sealing.statement.Root()) {
+			return false
+		}
+	}
+	return true
 }
 
 // sealIsDue reports whether there is something to commit to, and it is time.
@@ -133,12 +155,13 @@ func (p *Partition) sealIsDue(interval time.Duration) bool {
 	p.mu.Unlock()
 	s := &p.sealing
 	point, known := s.points.Newest()
-	open := known && point.Accounts.Root() != s.committed
+	now := p.deps.Clock()
+	open := known && point.Accounts.Root() != s.committed || s.ready != "" && !now.Before(s.retry)
 	s.mu.Lock()
-	age := p.deps.Clock().Sub(s.last)
+	age := now.Sub(s.last)
 	s.mu.Unlock()
 	switch {
-	case rules < account.Rules5 || changed == 0 && !open && s.ready == "":
+	case rules < account.Rules5 || changed == 0 && !open:
 		return false
 	case changed >= sealedAccounts:
 		return age >= min(interval, earlySeal)
@@ -152,11 +175,13 @@ func (p *Partition) publishSeal(ctx context.Context) error {
 	of := &event.Seal{Partitions: uint32(p.cfg.Partitions)}
 	if point, known := s.points.Newest(); known {
 		of.Sequence, of.Accounts = point.Sequence, seal.Of(point.Accounts.Root(), "")
-		if s.ready != "" {
+		if now := p.deps.Clock(); s.ready != "" && !now.Before(s.retry) {
+			s.retry = now.Add(sealRetry) // unless the month is noted by then
 			if err := p.storeMonth(ctx, s.ready, point); err != nil {
-				return err
+				p.log.Warn("statements are not sealed yet", "retry_in", sealRetry, "error", err)
+			} else {
+				of.Statements = []*event.SealedTree{seal.Of(s.statement.Root(), s.ready)}
 			}
-			of.Statements = []*event.SealedTree{seal.Of(s.statement.Root(), s.ready)}
 		}
 	}
 	batch := p.tickBatch()
@@ -207,10 +232,10 @@ func (p *Partition) sealMonth(ctx context.Context) error {
 	return nil
 }
 
-// monthNote is what the blob store has about a sealed month: the message with the seal, and the point of its accounts tree.
+// monthNote is what the blob store has about a sealed month: the message with the seal, and its accounts tree.
 type monthNote struct {
 	Sequence uint64 `json:"sequence"`
-	Point    uint64 `json:"point"`
+	Accounts []byte `json:"accounts"` // hash of the root
 }
 
 // monthPrefix is the prefix of everything about a month's seal in the blob store. Billing's user may write there.
@@ -220,9 +245,9 @@ func (p *Partition) monthPrefix(period string) string {
 
 func (p *Partition) noteKey(period string) string { return p.monthPrefix(period) + "/note" }
 
-// treeKey is the key of one of a month's trees, as of a point.
-func (p *Partition) treeKey(period, tree string, point uint64) string {
-	return fmt.Sprintf("%s/%d-%s", p.monthPrefix(period), point, tree)
+// treeKey is the key of one of a month's trees, by the hash of its root.
+func (p *Partition) treeKey(period, tree string, root proof.Root) string {
+	return fmt.Sprintf("%s/%s-%x", p.monthPrefix(period), tree, root.Hash)
 }
 
 // Trees of a month in the blob store.
@@ -234,8 +259,8 @@ const (
 // storeMonth stores the trees that the next seal commits to.
 func (p *Partition) storeMonth(ctx context.Context, period string, point seal.Point) error {
 	return errors.Join(
-		seal.Write(ctx, p.deps.Blobs, p.treeKey(period, accountsTree, point.Sequence), point.Accounts),
-		seal.Write(ctx, p.deps.Blobs, p.treeKey(period, statementsTree, point.Sequence), p.sealing.statement),
+		seal.Write(ctx, p.deps.Blobs, p.treeKey(period, accountsTree, point.Accounts.Root()), point.Accounts),
+		seal.Write(ctx, p.deps.Blobs, p.treeKey(period, statementsTree, p.sealing.statement.Root()), p.sealing.statement),
 	)
 }
 
@@ -243,7 +268,7 @@ func (p *Partition) storeMonth(ctx context.Context, period string, point seal.Po
 func (p *Partition) noteMonth(ctx context.Context, period string, one sealed) error {
 	_, found, err := p.sealOf(ctx, period)
 	if err == nil && !found {
-		data, _ := json.Marshal(monthNote{one.message.Sequence, one.seal.Sequence})
+		data, _ := json.Marshal(monthNote{one.message.Sequence, one.seal.Accounts.GetHash()})
 		_, err = p.deps.Blobs.Put(ctx, p.noteKey(period), bytes.NewReader(data), int64(len(data)))
 	}
 	if err != nil {
@@ -283,7 +308,7 @@ func (p *Partition) sealOf(ctx context.Context, period string) (one sealed, foun
 		return one, false, nil
 	}
 	for _, tree := range batch.Seal.Statements {
-		found = found || batch.Seal.Sequence == note.Point && seal.Period(tree.Month) == period
+		found = found || bytes.Equal(batch.Seal.Accounts.GetHash(), note.Accounts) && seal.Period(tree.Month) == period
 	}
 	return sealed{message: m, seal: batch.Seal}, found, nil
 }

@@ -115,13 +115,13 @@ var (
 	})
 )
 
-// seal sets the encoded records of a block, and their number as its head.
-func seal(doc *views.Doc, records int, data []byte) {
+// pack sets the encoded records of a block, and their number as its head.
+func pack(doc *views.Doc, records int, data []byte) {
 	doc.Head, doc.Body = binary.AppendUvarint(nil, uint64(records)), zstdEncoder().EncodeAll(data, nil)
 }
 
-// unseal returns the encoded records of a block.
-func unseal(doc views.Doc) ([]byte, error) {
+// unpack returns the encoded records of a block.
+func unpack(doc views.Doc) ([]byte, error) {
 	data, err := zstdDecoder().DecodeAll(doc.Body, nil)
 	if err != nil {
 		return nil, fmt.Errorf("block %s: %w", doc.ID, err)

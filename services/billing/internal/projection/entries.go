@@ -98,7 +98,7 @@ var errEntries = errors.New("it does not have the entries that its index says")
 
 // DecodeEntries returns the entries of a block.
 func DecodeEntries(doc views.Doc) (run EntryRun, err error) {
-	data, err := unseal(doc)
+	data, err := unpack(doc)
 	if err != nil {
 		return run, err
 	}
@@ -111,7 +111,7 @@ func DecodeEntries(doc views.Doc) (run EntryRun, err error) {
 
 // EncodeEntries sets the entries of a block.
 func EncodeEntries(doc *views.Doc, run *EntryRun) {
-	seal(doc, run.Len(), slices.Concat(run.Before[:], run.Data))
+	pack(doc, run.Len(), slices.Concat(run.Before[:], run.Data))
 }
 
 // entryPut returns the document of a run.

@@ -43,7 +43,7 @@ func isFirst(d views.Doc) bool {
 
 // DecodeBlock returns the entries of a block.
 func DecodeBlock(doc views.Doc) ([]*event.RecentRequest, error) {
-	data, err := unseal(doc)
+	data, err := unpack(doc)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func DecodeBlock(doc views.Doc) ([]*event.RecentRequest, error) {
 // EncodeBlock sets the entries of a block, and their number as its head.
 func EncodeBlock(doc *views.Doc, requests []*event.RecentRequest) error {
 	data, err := event.Encode(&event.RecentAnswer{Requests: requests})
-	seal(doc, len(requests), data)
+	pack(doc, len(requests), data)
 	return err
 }
 

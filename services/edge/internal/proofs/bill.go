@@ -109,6 +109,11 @@ func (s *Proofs) bill(c *endpoint.Call) error {
 	if err := s.CheckHolder(c); err != nil {
 		return err
 	}
+	id := c.Who.Account
+	if _, busy := s.proving.LoadOrStore(id, true); busy {
+		return endpoint.WaitFor(fault.New(fault.RateLimited, "A proof is being made for this account. Try again in a second."), 1, 1, s.Now())
+	}
+	defer s.proving.Delete(id)
 	select {
 	case s.bills <- struct{}{}:
 		defer func() { <-s.bills }()
@@ -117,13 +122,13 @@ func (s *Proofs) bill(c *endpoint.Call) error {
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, billTimeout)
 	defer cancel()
-	data, err := s.proveBill(ctx, c.Who.Account, period, start, since)
+	data, err := s.proveBill(ctx, id, period, start, since)
 	if err != nil {
 		return asFault(err)
 	}
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	c.Set(fiber.HeaderCacheControl, "no-store")
-	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+accounts.StatementNumber(c.Who.Account, period)+`.tlog-proof"`)
+	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+accounts.StatementNumber(id, period)+`.tlog-proof"`)
 	c.Response().SetBodyRaw(data)
 	return nil
 }
@@ -169,7 +174,7 @@ func (s *Proofs) proveBill(ctx context.Context, id event.AccountID, period strin
 	if a.Statement != nil {
 		view.Statement = &statementView{Text: string(a.StatementText), Path: viewPath(a.Statement)}
 	}
-	if err := s.addReceipt(id, start, a.Receipt, &view); err != nil {
+	if err := s.addReceipt(ctx, id, start, a.Receipt, &view); err != nil {
 		return nil, err
 	}
 	for _, book := range a.Books {
@@ -211,7 +216,7 @@ func (s *Proofs) write(ctx context.Context, l *proof.Published, seal proof.Messa
 
 // addReceipt adds the account's leaf of the accounts tree, and its entries up to there. Without a leaf of its own it adds the one that
 // its key leads to.
-func (s *Proofs) addReceipt(id event.AccountID, start time.Time, leaf *event.TreeLeaf, view *billView) error {
+func (s *Proofs) addReceipt(ctx context.Context, id event.AccountID, start time.Time, leaf *event.TreeLeaf, view *billView) error {
 	key := proof.KeyOf(uint64(id))
 	switch {
 	case leaf == nil:
@@ -229,6 +234,9 @@ func (s *Proofs) addReceipt(id event.AccountID, start time.Time, leaf *event.Tre
 	entries := &entriesView{First: strconv.FormatUint(first, 10)}
 	for after := first - 1; after < number; {
 		page, err := s.entriesAfter(id, after, min(entryPage, number-after))
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ package proofs
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -33,6 +34,7 @@ type Proofs struct {
 	partitions int
 	ctx        context.Context // of reads
 	bills      chan struct{}   // bounds the proofs that are being made
+	proving    sync.Map        // accounts with one
 }
 
 // New returns the handlers.
