@@ -11739,7 +11739,8 @@ func (x *RecentAnswer) GetNextCursor() []byte {
 type EntriesQuery struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         uint32                 `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"`
-	After         *uint64                `protobuf:"varint,2,opt,name=after,proto3,oneof" json:"after,omitempty"` // number of the entry before the page; unset: from the first that is kept
+	After         *uint64                `protobuf:"varint,2,opt,name=after,proto3,oneof" json:"after,omitempty"`   // number of the entry before the page; unset: from the first that is kept
+	Continued     bool                   `protobuf:"varint,3,opt,name=continued,proto3" json:"continued,omitempty"` // a page before has just been answered: the end of the journal is not confirmed again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -11786,6 +11787,13 @@ func (x *EntriesQuery) GetAfter() uint64 {
 		return *x.After
 	}
 	return 0
+}
+
+func (x *EntriesQuery) GetContinued() bool {
+	if x != nil {
+		return x.Continued
+	}
+	return false
 }
 
 type EntriesAnswer struct {
@@ -20339,10 +20347,11 @@ const file_event_proto_rawDesc = "" +
 	"\fRecentAnswer\x129\n" +
 	"\brequests\x18\x01 \x03(\v2\x1d.quire.event.v1.RecentRequestR\brequests\x12\x1f\n" +
 	"\vnext_cursor\x18\x02 \x01(\fR\n" +
-	"nextCursor\"I\n" +
+	"nextCursor\"g\n" +
 	"\fEntriesQuery\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\rR\x05limit\x12\x19\n" +
-	"\x05after\x18\x02 \x01(\x04H\x00R\x05after\x88\x01\x01B\b\n" +
+	"\x05after\x18\x02 \x01(\x04H\x00R\x05after\x88\x01\x01\x12\x1c\n" +
+	"\tcontinued\x18\x03 \x01(\bR\tcontinuedB\b\n" +
 	"\x06_after\"\xab\x01\n" +
 	"\rEntriesAnswer\x12\x16\n" +
 	"\x06newest\x18\x01 \x01(\x04R\x06newest\x12\x1f\n" +

@@ -10199,6 +10199,16 @@ func (m *EntriesQuery) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Continued {
+		i--
+		if m.Continued {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.After != nil {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(*m.After))
 		i--
@@ -21713,6 +21723,9 @@ func (m *EntriesQuery) SizeVT() (n int) {
 	}
 	if m.After != nil {
 		n += 1 + protohelpers.SizeOfVarint(uint64(*m.After))
+	}
+	if m.Continued {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n
@@ -49209,6 +49222,26 @@ func (m *EntriesQuery) UnmarshalVT(dAtA []byte) error {
 				}
 			}
 			m.After = &v
+		case 3:
+			if wireType != 0 {
+				return fmt.Errorf("proto: wrong wireType = %d for field Continued", wireType)
+			}
+			var v int
+			for shift := uint(0); ; shift += 7 {
+				if shift >= 64 {
+					return protohelpers.ErrIntOverflow
+				}
+				if iNdEx >= l {
+					return io.ErrUnexpectedEOF
+				}
+				b := dAtA[iNdEx]
+				iNdEx++
+				v |= int(b&0x7F) << shift
+				if b < 0x80 {
+					break
+				}
+			}
+			m.Continued = bool(v != 0)
 		default:
 			iNdEx = preIndex
 			skippy, err := protohelpers.Skip(dAtA[iNdEx:])

@@ -57,7 +57,11 @@ func (p *Partition) query(ctx context.Context, payload []byte) ([]byte, error) {
 // server that is cut off does not know that a key was replaced. Prices and the allowance of an anonymous network are public
 // queries and decide nothing. Strangers must not be able to fill the journal with them.
 func (p *Partition) lastSequence(ctx context.Context, q *event.Query) (uint64, error) {
-	switch q.Query.(type) {
+	switch query := q.Query.(type) {
+	case *event.Query_Entries:
+		if query.Entries.GetContinued() {
+			return p.journal.LastSequence(ctx)
+		}
 	case *event.Query_Allowance, *event.Query_Prices, *event.Query_Audit, *event.Query_Hold, *event.Query_Alerts,
 		*event.Query_TopUps: // an edge asks for these again and again, and charges each once
 		return p.journal.LastSequence(ctx)

@@ -274,9 +274,9 @@ func (s *Proofs) firstEntry(id event.AccountID, start time.Time, number uint64) 
 	return low, nil
 }
 
-// entriesAfter returns at least one entry.
+// entriesAfter returns at least one entry of a list whose beginning was read before.
 func (s *Proofs) entriesAfter(id event.AccountID, after, limit uint64) (*event.EntriesAnswer, error) {
-	page, err := s.entries(id, &event.EntriesQuery{After: &after, Limit: uint32(limit)}) //nolint:gosec // at most entryPage
+	page, err := s.entries(id, &event.EntriesQuery{After: &after, Limit: uint32(limit), Continued: true}) //nolint:gosec // at most entryPage
 	if err == nil && (len(page.Entries) < event.EntryBytes || len(page.Entries)%event.EntryBytes != 0) {
 		err = endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}
