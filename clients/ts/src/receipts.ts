@@ -48,9 +48,12 @@ interface Receipt {
   readonly hash: string
 }
 
+/** A receipt: its number, a dot and its hash. */
+export const receiptForm = /^([1-9][0-9]{0,15})\.([0-9a-f]{64})$/
+
 /** Parses a receipt. @throws TypeError if it is not one */
 export function parseReceipt(text: string): Receipt {
-  const [, number, hash] = /^([1-9][0-9]{0,15})\.([0-9a-f]{64})$/.exec(text) ?? []
+  const [, number, hash] = receiptForm.exec(text) ?? []
   if (!number || !hash || !Number.isSafeInteger(Number(number))) {
     throw new TypeError(`${JSON.stringify(text)} is not a receipt: it takes a number, a dot and 64 hexadecimal digits`)
   }

@@ -1,4 +1,5 @@
 import { ApiError, ConnectionError, QuireError, TimeoutError, failureOf } from './errors.js'
+import { receiptForm } from './receipts.js'
 
 /** Options of every method. */
 export interface CallOptions {
@@ -164,7 +165,7 @@ export class Transport {
   }
 
   #seeReceipt(text: string | null): void {
-    if (text && parseInt(text) > parseInt(this.newestReceipt ?? '0')) this.newestReceipt = text
+    if (text && receiptForm.test(text) && parseInt(text) > parseInt(this.newestReceipt ?? '0')) this.newestReceipt = text
   }
 
   async #fetch(call: Call, { address, headers, text }: Request, attempt: Attempt): Promise<Response> {

@@ -99,8 +99,9 @@ test('entries that are gone are not verified, and neither is what is not a recei
   await assert.rejects(account.verifyReceipts(at(6), [`6.${'0'.repeat(64)}`]), ReceiptError)
 })
 
-test('a client has its newest receipt, of failures too', async () => {
-  const receipts = [[null, 200], ['9.aa', 200], ['8.bb', 200], ['10.cc', 404], [null, 200]]
+test('a client has its newest receipt, of failures too, and nothing that is none', async () => {
+  const [eight, nine, ten] = [8, 9, 10].map((n) => `${n}.${'ab'.repeat(32)}`)
+  const receipts = [[null, 200], [nine, 200], [eight, 200], [ten, 404], ['11.ab', 200], [`12 ${nine}`, 200], [null, 200]]
   const seen = []
   const fetch = async () => {
     const [receipt, status] = receipts[seen.length]
@@ -111,5 +112,5 @@ test('a client has its newest receipt, of failures too', async () => {
     await quire.account.usage().catch(() => {})
     seen.push(quire.newestReceipt)
   }
-  assert.deepEqual(seen, [undefined, '9.aa', '9.aa', '10.cc', '10.cc'])
+  assert.deepEqual(seen, [undefined, nine, nine, ten, ten, ten, ten])
 })
