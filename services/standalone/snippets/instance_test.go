@@ -72,7 +72,7 @@ func start(t *testing.T) *instance {
 	cfg, err := host.ReadSettings(host.Quire, []string{
 		"QUIRE_LISTEN=127.0.0.1:0", "QUIRE_DATA=" + t.TempDir(), "QUIRE_ADMIN_TOKEN=" + adminToken, "QUIRE_PUBLIC_URL=" + i.public,
 		"QUIRE_ANON_LIMIT=1000", "QUIRE_STRIPE_KEY=" + stripetest.DefaultKey, "QUIRE_STRIPE_WEBHOOK_SECRET=" + stripetest.DefaultSecret, "QUIRE_STRIPE_URL=" + payments.URL,
-		"QUIRE_REGISTER_LIMIT=1000",
+		"QUIRE_REGISTER_LIMIT=1000", "QUIRE_CHECKPOINT_INTERVAL=1s",
 	})
 	if err != nil {
 		t.Fatal(err)

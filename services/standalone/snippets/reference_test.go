@@ -2,6 +2,7 @@ package snippets
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -111,6 +112,8 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 	switch o.id {
 	case "listPayments":
 		i.do(t, "POST", "/api/admin/accounts/"+account+"/payments", map[string]string{"payment": "2026-0042", "credits": "10"}, "Authorization", "Bearer "+adminToken)
+	case "getStatementProof":
+		i.awaitSeal(t, key)
 	case "openSession":
 		i.session(t, email, password)
 	case "reversePayment":
@@ -129,6 +132,28 @@ func (i *instance) prepare(t *testing.T, o *operation, language string) setting 
 		}
 	}
 	return s
+}
+
+// awaitSeal makes a metered call, and waits until the log has a seal of the account's month.
+func (i *instance) awaitSeal(t *testing.T, key string) {
+	t.Helper()
+	i.do(t, "POST", "/api/dev/paste-lite/create", map[string]string{"content": "hello\n"}, "x-api-key", key)
+	eventually.NoError(t, "the log has a seal", func() error {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, i.direct+"/api/users/user/statements/"+time.Now().UTC().Format("2006-01")+"/proof", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("x-api-key", key)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		defer res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			return errors.New(res.Status)
+		}
+		return nil
+	})
 }
 
 // owner has the things that a snippet works on. session opens the one session of another account, which may change itself.
