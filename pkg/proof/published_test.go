@@ -30,7 +30,6 @@ func TestMessagesAreFoundInTheLog(t *testing.T) {
 	const partitions = 3
 	var ends [partitions]uint64
 	where := map[Message]int64{}
-	var lost []Message
 	size := int64(0)
 	add := func(entry []byte) {
 		if err := writing.Append(t.Context(), entry); err != nil {
@@ -51,7 +50,6 @@ func TestMessagesAreFoundInTheLog(t *testing.T) {
 			add(Rewind{Partition: p, Sequence: ends[p]}.Encode())
 			for m := range where {
 				if m.Partition == p && m.Sequence > ends[p] {
-					lost = append(lost, m)
 					delete(where, m)
 				}
 			}
