@@ -221,6 +221,22 @@ func TestProofsOfAMonth(t *testing.T) {
 	}
 }
 
+// TestAPartitionWithoutReceiptsIsSealed, so that an account without any is shown that it has none.
+func TestAPartitionWithoutReceiptsIsSealed(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.start(sealing(), 0)
+	s.account(alice, plan.Pro)
+	q := &event.Query{Account: alice, Query: &event.Query_Proof{Proof: &event.ProofQuery{Period: time.Now().UTC().Format("2006-01"), Logged: 1 << 40}}}
+	var a *event.ProofAnswer
+	eventually.True(t, "it is sealed", func() bool { a = s.query(q).GetProof(); return a.GetSeal() != nil })
+	batch := &event.UsageBatch{}
+	decode(t, a.Seal.Data, batch)
+	if root, ok := seal.Root(batch.Seal.Accounts); a.Receipt != nil || !ok || root != (proof.Root{}) {
+		t.Errorf("receipt %v in a tree with the root %v", a.Receipt, root)
+	}
+}
+
 // TestAnAuditNamesAWrongSeal, and the running service does.
 func TestAnAuditNamesAWrongSeal(t *testing.T) {
 	t.Parallel()

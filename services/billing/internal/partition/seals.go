@@ -39,9 +39,9 @@ type sealing struct {
 	points  seal.Points
 
 	// Owned by keepSeals.
-	committed proof.Root // by the newest seal
-	month     string     // sealed; the ones before are too, or never will be
-	ready     string     // month of statements, to be sealed
+	committed *proof.Root // by the newest seal; nil: none is known
+	month     string      // sealed; the ones before are too, or never will be
+	ready     string      // month of statements, to be sealed
 	statement proof.Tree
 	retry     time.Time
 }
@@ -115,7 +115,7 @@ func (p *Partition) addSeals(ctx context.Context) {
 		s.mu.Lock()
 		s.points.Add(one.message.Sequence, one.changed)
 		if one.changed = nil; right {
-			s.committed, one.accounts = root, point.Accounts
+			s.committed, one.accounts = &root, point.Accounts
 			s.keep(one, p.cfg.SealInterval/2)
 		}
 		s.mu.Unlock()
@@ -151,12 +151,12 @@ func (p *Partition) rightMonths(of *event.Seal) bool {
 // sealIsDue reports whether there is something to commit to, and it is time.
 func (p *Partition) sealIsDue(interval time.Duration) bool {
 	p.mu.Lock()
-	changed, rules := p.fold.ChangedReceipts(), p.fold.Rules()
+	changed, rules, accounts := p.fold.ChangedReceipts(), p.fold.Rules(), p.fold.Accounts()
 	p.mu.Unlock()
 	s := &p.sealing
 	point, known := s.points.Newest()
 	now := p.deps.Clock()
-	open := known && point.Accounts.Root() != s.committed || s.ready != "" && !now.Before(s.retry)
+	open := !known && accounts > 0 || known && (s.committed == nil || point.Accounts.Root() != *s.committed) || s.ready != "" && !now.Before(s.retry)
 	s.mu.Lock()
 	age := now.Sub(s.last)
 	s.mu.Unlock()
