@@ -38,14 +38,23 @@ func OpenLog(ctx context.Context, blobs blob.Store) (*Published, error) {
 	return l, err
 }
 
-func openLog(ctx context.Context, blobs blob.Store) (*Published, error) {
-	key, err := blob.Read(ctx, blobs, LogKey, maxKey)
+// ReadKey reads the verifier key that is stored beside the log. It proves nothing about whoever stored it.
+func ReadKey(ctx context.Context, blobs blob.Store) (note.Verifier, error) {
+	text, err := blob.Read(ctx, blobs, LogKey, maxKey)
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := note.NewVerifier(strings.TrimSpace(string(key)))
+	key, err := note.NewVerifier(strings.TrimSpace(string(text)))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", LogKey, err)
+	}
+	return key, nil
+}
+
+func openLog(ctx context.Context, blobs blob.Store) (*Published, error) {
+	verifier, err := ReadKey(ctx, blobs)
+	if err != nil {
+		return nil, err
 	}
 	l := &Published{reader: tilelog.NewReader(blobs, LogPrefix)}
 	if l.Checkpoint, err = blob.Read(ctx, blobs, LogCheckpoint, tilelog.MaxCheckpoint); err != nil {
@@ -86,20 +95,25 @@ type place struct {
 }
 
 // next returns the first entry of a partition's message in a range of the log, or ErrNotLogged.
-func (l *Published) next(ctx context.Context, partition int, from, end int64) (at place, err error) {
+func (l *Published) next(ctx context.Context, partition int, from, end int64) (place, error) {
+	return l.first(ctx, from, end, func(m Message) bool { return m.Partition == partition })
+}
+
+// first returns the first entry of a message that matches, in a range of the log, or ErrNotLogged.
+func (l *Published) first(ctx context.Context, from, end int64, matches func(Message) bool) (at place, err error) {
 	err = l.reader.Entries(ctx, from, end, l.Tree.N, func(index int64, data []byte) error {
 		entry, _ := Decode(data)
-		if m, ok := entry.(Message); ok && m.Partition == partition {
+		if m, ok := entry.(Message); ok && matches(m) {
 			at = place{index, m}
 			return errFound
 		}
 		return nil
 	})
-	if err == nil {
+	switch {
+	case err == nil:
 		return at, ErrNotLogged
-	}
-	if errors.Is(err, errFound) {
-		err = nil
+	case errors.Is(err, errFound):
+		return at, nil
 	}
 	return at, err
 }
@@ -157,19 +171,6 @@ func (l *Published) find(ctx context.Context, want Message) (int64, error) {
 			from = at.index + 1
 		}
 	}
-	at := int64(-1)
-	err := l.reader.Entries(ctx, 0, l.Tree.N, l.Tree.N, func(index int64, data []byte) error {
-		if entry, _ := Decode(data); entry == want {
-			at = index
-			return errFound
-		}
-		return nil
-	})
-	if err == nil {
-		return 0, ErrNotLogged
-	}
-	if errors.Is(err, errFound) {
-		err = nil
-	}
-	return at, err
+	at, err := l.first(ctx, 0, l.Tree.N, func(m Message) bool { return m == want })
+	return at.index, err
 }

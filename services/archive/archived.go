@@ -118,15 +118,7 @@ func (a *Archived) verifier(ctx context.Context, secret string) (note.Verifier, 
 		key, err := deriveKey(secret, a.Installation)
 		return key.verifier, err
 	}
-	text, err := read(ctx, a.blobs, proof.LogKey, tilelog.MaxCheckpoint)
-	if err != nil {
-		return nil, err
-	}
-	key, err := note.NewVerifier(strings.TrimSpace(string(text)))
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", proof.LogKey, err)
-	}
-	return key, nil
+	return proof.ReadKey(ctx, a.blobs)
 }
 
 // Ending says where the archive of a journal ends.

@@ -219,7 +219,9 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 	begun := p.foldBegins(m)
 	p.mu.Lock()
 	effects, err := p.fold.Apply(message)
-	p.sealing.take(m, effects.Seal, p.fold, p.deps.Clock())
+	if effects.Seal != nil {
+		p.sealing.take(m, effects.Seal, p.fold, p.deps.Clock())
+	}
 	p.mu.Unlock()
 	if changed := p.checkHead(effects.Head); changed != nil {
 		return changed

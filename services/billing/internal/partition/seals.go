@@ -58,7 +58,7 @@ type sealed struct {
 func (s *sealing) take(m journal.Message, of *event.Seal, f *account.Fold, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.on || of == nil {
+	if !s.on {
 		return
 	}
 	m.Data = bytes.Clone(m.Data)
