@@ -5260,7 +5260,7 @@ function put2(at, leaf, bit) {
 }
 
 // src/seals.ts
-var mostEarlier = 8;
+var mostEarlier = 64;
 var SealCheck = class {
   constructor(hash, partitions, report) {
     this.hash = hash;
@@ -5308,7 +5308,7 @@ var SealCheck = class {
     const root = this.earlier.get(sequence);
     if (sequence === 0) {
       if (accounts !== void 0) this.differs(s, "accounts tree", "none without a sequence", "one");
-    } else if (root === void 0) this.differs(s, "sequence", ["0", ...this.earlier.keys()].join(" or "), String(sequence));
+    } else if (root === void 0) this.differs(s, "sequence", `0 or one of the ${mostEarlier} newest messages with a seal`, String(sequence));
     else if (accounts === void 0) this.differs(s, "accounts tree", `that of message ${sequence}`, "none");
     else this.compare(s, "accounts tree", root, accounts);
   }

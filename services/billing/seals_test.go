@@ -278,3 +278,34 @@ func TestAnAuditNamesAWrongSeal(t *testing.T) {
 	}
 	eventually.True(t, "the service counts wrong roots", func() bool { return strings.Contains(r.exposed(), "quire_billing_seals_wrong_total 3") })
 }
+
+// TestASealMayComeLate while the journal answers late: after 63 others since the one it refers to, but not after 64.
+func TestASealMayComeLate(t *testing.T) {
+	t.Parallel()
+	s := newStack(t)
+	s.start(billing.Config{SealInterval: time.Hour}, 0)
+	s.account(alice, plan.Pro)
+	s.serve(alice, plan.LiteGet, 3)
+	send := func(of *event.Seal) uint64 {
+		t.Helper()
+		before := s.lastSequence()
+		s.publish(event.UsageSubject(0), &event.UsageBatch{Source: "tick", StampMs: time.Now().UnixMilli(), Seal: of})
+		eventually.True(t, "it is in the journal", func() bool { return s.lastSequence() > before })
+		return before + 1
+	}
+	first := send(&event.Seal{Partitions: 1})
+	f := account.New()
+	s.replay(f)
+	late := &event.Seal{Partitions: 1, Sequence: first, Accounts: seal.Of(receiptRoot(t, f), "")}
+	for range seal.MaxEarlier - 1 {
+		send(&event.Seal{Partitions: 1})
+	}
+	send(late)
+	if a := s.audit(); !a.Match {
+		t.Errorf("after %d others: %v", seal.MaxEarlier-1, a.Differences)
+	}
+	row := strconv.FormatUint(send(late), 10)
+	if a := s.audit(); a.Match || len(a.Differences) != 1 || a.Differences[0].Row != row || a.Differences[0].Field != "sequence" {
+		t.Errorf("after %d others: %v", seal.MaxEarlier, a.Differences)
+	}
+}

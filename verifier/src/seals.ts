@@ -13,7 +13,7 @@ import { isClosed, showStatement } from "./statements.ts";
 import { ChangingTree, keyOf, none, type Tree } from "./tree.ts";
 
 /** How many earlier seals a seal may have the accounts tree of. */
-const mostEarlier = 8;
+const mostEarlier = 64;
 
 /** Computes every root from the messages of a partition. */
 export class SealCheck {
@@ -67,7 +67,7 @@ export class SealCheck {
     const root = this.earlier.get(sequence);
     if (sequence === 0) {
       if (accounts !== undefined) this.differs(s, "accounts tree", "none without a sequence", "one");
-    } else if (root === undefined) this.differs(s, "sequence", ["0", ...this.earlier.keys()].join(" or "), String(sequence));
+    } else if (root === undefined) this.differs(s, "sequence", `0 or one of the ${mostEarlier} newest messages with a seal`, String(sequence));
     else if (accounts === undefined) this.differs(s, "accounts tree", `that of message ${sequence}`, "none");
     else this.compare(s, "accounts tree", root, accounts);
   }

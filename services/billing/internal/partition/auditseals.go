@@ -36,7 +36,7 @@ func (s *auditedSeals) apply(ctx context.Context, f *account.Fold, of *event.Sea
 	point, known := s.points.At(of.Sequence)
 	switch {
 	case known:
-		if want, have := showTree(seal.Of(point.Accounts.Root(), "")), showTree(of.Accounts); want != have {
+		if want, have := showTree(seal.Of(point.Root, "")), showTree(of.Accounts); want != have {
 			differs("accounts", want, have)
 		}
 	case of.Sequence != 0 && s.points.All(s.after):

@@ -27,6 +27,8 @@ const (
 	sealRetry = 10 * time.Second
 	// keptSeals is how many seals can be shown to accounts: the log must have one of them.
 	keptSeals = 8
+	// sealMargin is how long before the end of the month that follows one its statements are last sealed: a seal may arrive late.
+	sealMargin = time.Hour
 )
 
 // sealing is what a partition knows of its seals.
@@ -35,6 +37,7 @@ type sealing struct {
 	on      bool // while keepSeals runs
 	arrived []sealed
 	last    time.Time // when a seal arrived or was sent
+	open    int       // seals sent since one arrived
 	kept    []sealed  // newest last
 	points  seal.Points
 
@@ -63,7 +66,7 @@ func (s *sealing) take(m journal.Message, of *event.Seal, f *account.Fold, now t
 	}
 	m.Data = bytes.Clone(m.Data)
 	s.arrived = append(s.arrived, sealed{message: m, seal: of, changed: f.TakeReceipts()})
-	s.last = now
+	s.last, s.open = now, 0
 }
 
 // keepSeals publishes seals until ctx ends, one per SealInterval while receipts change, and seals each month after its close. The
@@ -106,7 +109,7 @@ func (p *Partition) addSeals(ctx context.Context) {
 	for _, one := range arrived {
 		point, known := s.points.At(one.seal.Sequence)
 		root, ok := seal.Root(one.seal.Accounts)
-		right := known && ok && root == point.Accounts.Root()
+		right := known && ok && root == point.Root
 		if known && !right || !p.rightMonths(one.seal) {
 			p.deps.Metrics.wrongSeals.Inc()
 			p.log.Error("seal with a wrong root: run an audit", "sequence", one.message.Sequence)
@@ -116,7 +119,9 @@ func (p *Partition) addSeals(ctx context.Context) {
 		s.points.Add(one.message.Sequence, one.changed)
 		if one.changed = nil; right {
 			s.committed, one.accounts = &root, point.Accounts
-			s.keep(one, p.cfg.SealInterval/2)
+			if point.Accounts.Root() == root { // else it came late, and is too old to be shown
+				s.keep(one, p.cfg.SealInterval/2)
+			}
 		}
 		s.mu.Unlock()
 		for _, tree := range one.seal.Statements {
@@ -156,17 +161,22 @@ func (p *Partition) sealIsDue(interval time.Duration) bool {
 	s := &p.sealing
 	point, known := s.points.Newest()
 	now := p.deps.Clock()
-	open := !known && accounts > 0 || known && (s.committed == nil || point.Accounts.Root() != *s.committed) || s.ready != "" && !now.Before(s.retry)
-	s.mu.Lock()
-	age := now.Sub(s.last)
-	s.mu.Unlock()
-	switch {
-	case rules < account.Rules5 || changed == 0 && !open:
+	open := !known && accounts > 0 || known && (s.committed == nil || point.Root != *s.committed) || s.ready != "" && !now.Before(s.retry)
+	if rules < account.Rules5 || changed == 0 && !open {
 		return false
-	case changed >= sealedAccounts:
-		return age >= min(interval, earlySeal)
 	}
-	return age >= interval
+	if changed >= sealedAccounts {
+		interval = min(interval, earlySeal)
+	}
+	return s.isTime(now, interval)
+}
+
+// isTime reports whether the pause after the last seal is over: interval, and twice as long after each seal that has not arrived.
+// While a journal answers late, or the fold is behind it, all of those may still arrive, and each may refer to a seal before all.
+func (s *sealing) isTime(now time.Time, interval time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return now.Sub(s.last) >= interval<<min(s.open, 16)
 }
 
 // publishSeal commits to the newest point that is known, and to the month that is ready. A seal that gets lost is sent again.
@@ -174,7 +184,7 @@ func (p *Partition) publishSeal(ctx context.Context) error {
 	s := &p.sealing
 	of := &event.Seal{Partitions: uint32(p.cfg.Partitions)}
 	if point, known := s.points.Newest(); known {
-		of.Sequence, of.Accounts = point.Sequence, seal.Of(point.Accounts.Root(), "")
+		of.Sequence, of.Accounts = point.Sequence, seal.Of(point.Root, "")
 		if now := p.deps.Clock(); s.ready != "" && !now.Before(s.retry) {
 			s.retry = now.Add(sealRetry) // unless the month is noted by then
 			if err := p.storeMonth(ctx, s.ready, point); err != nil {
@@ -191,7 +201,7 @@ func (p *Partition) publishSeal(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	s.last = p.deps.Clock()
+	s.last, s.open = p.deps.Clock(), s.open+1
 	s.mu.Unlock()
 	p.publish(event.UsageSubject(p.cfg.Partition), data)
 	return nil
@@ -203,6 +213,9 @@ func (p *Partition) sealMonth(ctx context.Context) error {
 	p.mu.Lock()
 	period, rules := p.fold.LastClosed(), p.fold.Rules()
 	p.mu.Unlock()
+	if begin, err := time.Parse("2006-01", period); err == nil && !p.deps.Clock().Before(begin.AddDate(0, 2, 0).Add(-sealMargin)) {
+		s.month, s.ready, s.statement = period, "", proof.Tree{} // too late
+	}
 	if period == s.month || period == s.ready || rules < account.Rules5 || p.deps.Clock().Before(s.retry) {
 		return nil
 	}

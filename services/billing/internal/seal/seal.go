@@ -18,13 +18,18 @@ import (
 	"quire.dev/services/billing/internal/bookjson"
 )
 
-// maxPoints is how many earlier seals a seal may refer to.
-const maxPoints = 8
+const (
+	// MaxEarlier is how many earlier seals a seal may refer to.
+	MaxEarlier = 64
+	// maxTrees is how many points keep their trees, which can take some 10 MB each.
+	maxTrees = 8
+)
 
 // Point is the accounts tree right after a message with a seal.
 type Point struct {
 	Sequence uint64
-	Accounts proof.Tree
+	Root     proof.Root
+	Accounts proof.Tree // empty in all but the newest points
 }
 
 // Points are those of the newest seals. Not safe for concurrent use.
@@ -41,10 +46,13 @@ func (p *Points) Add(sequence uint64, changed []account.Receipt) {
 		leaves[i] = proof.Leaf{Key: proof.KeyOf(uint64(r.Account)), Sums: proof.Sums{r.Number}, Content: r.Hash}
 	}
 	p.tree = p.tree.With(leaves)
-	if p.seen++; len(p.list) == maxPoints {
+	if p.seen++; len(p.list) == MaxEarlier {
 		p.list = p.list[1:]
 	}
-	p.list = append(p.list, Point{sequence, p.tree})
+	p.list = append(p.list, Point{sequence, p.tree.Root(), p.tree})
+	if old := len(p.list) - maxTrees - 1; old >= 0 {
+		p.list[old].Accounts = proof.Tree{}
+	}
 }
 
 // Newest returns the last point, or false.
@@ -66,7 +74,7 @@ func (p *Points) At(sequence uint64) (Point, bool) {
 }
 
 // All reports whether no seal a later one may refer to is missing, if the points were added from message after on.
-func (p *Points) All(after uint64) bool { return after == 0 || p.seen >= maxPoints }
+func (p *Points) All(after uint64) bool { return after == 0 || p.seen >= MaxEarlier }
 
 // Of describes a root. month is empty for a tree of accounts, else as YYYY-MM.
 func Of(root proof.Root, month string) *event.SealedTree {
