@@ -245,7 +245,12 @@ func TestAWriteThatAKillCutOffIsDecidedAtTheNextStart(t *testing.T) {
 // accountKey creates a Pro account and returns its API key.
 func accountKey(t *testing.T, base string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/admin/accounts", strings.NewReader(`{"email":"a@example.org","tier":"pro"}`))
+	return accountKeyOf(t, base, "a@example.org")
+}
+
+func accountKeyOf(t *testing.T, base, email string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/admin/accounts", strings.NewReader(`{"email":"`+email+`","tier":"pro"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
