@@ -335,6 +335,10 @@ scale: cluster-programs $(if $(findstring -store postgres,$(SCALEFLAGS)),postgre
 	$(call need,wrk,wrk)
 	@$(GO) run ./tools/bench/scale -quire $(BINARY) $(SCALEFLAGS)
 
+.PHONY: storage
+storage: $(BINARY)-build ## measure the bytes stored for a request at three rates, for docs/scaling.md (15 minutes; STORAGEFLAGS=-smoke)
+	@$(GO) run ./tools/bench/storage -quire $(BINARY) $(STORAGEFLAGS)
+
 .PHONY: fmt
 fmt: tools/bin/gofumpt ## format the code
 	@tools/bin/gofumpt -w $(MODULES)

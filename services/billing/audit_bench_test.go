@@ -16,6 +16,8 @@ import (
 var (
 	auditEntries  = flag.Int("audit.entries", 40_000, "admissions and settlements of BenchmarkAudit/entries")
 	auditAccounts = flag.Int("audit.accounts", 2_000, "accounts of BenchmarkAudit/accounts")
+
+	explainMessages = flag.Int("explain.messages", 400, "messages of BenchmarkExplain")
 )
 
 // BenchmarkAudit audits a journal of many entries of 300 accounts, one in fifty of them an upload, and one of many accounts with
@@ -61,6 +63,46 @@ func BenchmarkAudit(b *testing.B) {
 		}
 		auditing(b, s)
 	})
+}
+
+// BenchmarkExplain explains requests of a journal of full batches that has no snapshot: with -explain.messages 100000 there are as many
+// messages as are left between two old ones. It reports the slowest of an old, a middle and a new request, asked about for the first time.
+func BenchmarkExplain(b *testing.B) {
+	const batch = 256
+	s := newStack(b)
+	s.start(billing.Config{SnapshotMessages: 1 << 30, SnapshotInterval: 24 * time.Hour}, 0)
+	ids := s.manyAccounts(300)
+	var before []*event.Settlement
+	var asked []*event.Admission
+	for n := range *explainMessages {
+		var admissions []*event.Admission
+		for i := range batch {
+			admissions = append(admissions, admission(ids[(n+i*7)%len(ids)], plan.PastesGet))
+		}
+		if n%(*explainMessages/20) == 0 {
+			asked = append(asked, admissions[n%batch])
+		}
+		s.usage(admissions, before)
+		before = servedAll(admissions)
+	}
+	s.usage(nil, before)
+	slowest := time.Duration(0)
+	for n := 0; b.Loop(); n++ {
+		for _, at := range []int{0, len(asked) / 2, len(asked) - 1} {
+			a := asked[max(0, at-n%10)]
+			started := time.Now()
+			e := s.query(&event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: a.RequestId, AnyAccount: true, Follow: true}}})
+			for e.Status == event.QueryStatus_QUERY_PENDING {
+				e = s.query(&event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: a.RequestId, AnyAccount: true, Follow: true}}})
+			}
+			slowest = max(slowest, time.Since(started))
+			if e.GetExplain().GetSettlementSequence() == 0 {
+				b.Fatal(e)
+			}
+		}
+	}
+	b.ReportMetric(slowest.Seconds(), "s-slowest")
+	b.ReportMetric(float64(*explainMessages*batch), "admissions")
 }
 
 // manyAccounts creates n accounts on Max, many with a message.
