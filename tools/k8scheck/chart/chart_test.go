@@ -212,8 +212,8 @@ func rendered(t *testing.T, overlay string) map[string]string {
 // TestHelmTestReachesTheEdge: its pod asks the addresses of services that the chart has, and the policies let it.
 func TestHelmTestReachesTheEdge(t *testing.T) {
 	values := map[string]any{"image": map[string]any{"registry": "registry.example.com/quire", "tag": "1.0.0"}}
-	objects, hooks := installed(t, "pastes", values), hooks(t, "pastes", values)
-	pod := hooks["Pod first-steps"]
+	objects, made := installed(t, "pastes", values), hooks(t, "pastes", values)
+	pod := made["Pod first-steps"]
 	for service, address := range map[string]string{"edge": `"http://edge"`, "edge-ops": `"http://edge-ops:9090/readyz"`} {
 		if !strings.Contains(pod, address) || objects["Service "+service] == "" {
 			t.Errorf("the pod does not ask %s, or there is no such service:\n%s", address, pod)
@@ -222,14 +222,22 @@ func TestHelmTestReachesTheEdge(t *testing.T) {
 	if !strings.Contains(pod, `"image": "registry.example.com/quire/quire:1.0.0"`) {
 		t.Errorf("the pod runs another image:\n%s", pod)
 	}
+	const token = `"key": "QUIRE_ADMIN_TOKEN"`
+	if strings.Count(pod, `"smoke-test",`) != 2 || strings.Count(pod, token) != 1 || !strings.Contains(objects["Deployment edge"], token) {
+		t.Errorf("the pod runs no smoke test with the edges' admin token:\n%s", pod)
+	}
+	values["edgeSettings"] = map[string]any{"QUIRE_ADMIN_LISTEN": ":9443"}
+	if pod := hooks(t, "pastes", values)["Pod first-steps"]; strings.Contains(pod, token) {
+		t.Errorf("the pod has the admin token where the edges' public address does not take it:\n%s", pod)
+	}
 	for _, policy := range []string{"first-steps", "edge-from-first-steps"} {
 		for _, port := range []string{`"port": 8080`, `"port": 9090`} {
-			if !strings.Contains(hooks["NetworkPolicy "+policy], port) {
+			if !strings.Contains(made["NetworkPolicy "+policy], port) {
 				t.Errorf("the policy %s has no %s", policy, port)
 			}
 		}
 	}
-	for id, object := range hooks {
+	for id, object := range made {
 		if !strings.Contains(object, `"namespace": "pastes"`) || !strings.Contains(object, `"helm.sh/hook": "test"`) {
 			t.Errorf("%s is not of helm test, or in another namespace", id)
 		}
