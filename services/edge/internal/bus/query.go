@@ -7,18 +7,32 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
+	"quire.dev/services/edge/internal/fault"
 )
 
 // Query asks the billing partition of account. It sets NowMs and Account. A query changes nothing, so all its failures are
-// Unavailable.
+// Unavailable. Unless it is Settled, it is asked again while its answer is being prepared.
 func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query) (*event.QueryAnswer, error) {
 	q.Account = uint64(account)
 	q.NowMs = b.Now().UnixMilli()
 	ctx, cancel := context.WithTimeout(ctx, b.cfg.QueryTimeout)
 	defer cancel()
-	answer := &event.QueryAnswer{}
 	partition := event.AccountPartition(account, b.cfg.Partitions)
-	return answer, b.ask(ctx, event.QuerySubject(partition), q, answer, attemptTimeout)
+	for {
+		answer := &event.QueryAnswer{}
+		err := b.ask(ctx, event.QuerySubject(partition), q, answer, attemptTimeout)
+		if err != nil || answer.Status != event.QueryStatus_QUERY_PENDING || q.Settled {
+			return answer, err
+		}
+		if !wait.For(ctx, maxLook) {
+			return nil, preparing()
+		}
+	}
+}
+
+// preparing is the error for an answer that takes longer than a query may.
+func preparing() *fault.Error {
+	return &fault.Error{Kind: fault.Unavailable, Message: "These entries are old and are being made again from the billing journal. Try again in a few seconds.", RetryAfter: 5}
 }
 
 // How long Look waits for the settlement of calls, and between two questions.

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
@@ -224,5 +225,27 @@ func TestFailedRequestOfAStoreIsUnknownOnlyIfItMayHaveChangedSomething(t *testin
 				t.Errorf("answered: %v", err)
 			}
 		})
+	}
+}
+
+// TestAQueryIsRepeatedWhileItsAnswerIsPrepared, and at most for QueryTimeout.
+func TestAQueryIsRepeatedWhileItsAnswerIsPrepared(t *testing.T) {
+	w := newBareWorld(t, 1)
+	var pending atomic.Int32
+	w.serve(t, event.QuerySubject(0), func([]byte) (event.Message, error) {
+		if pending.Add(-1) >= 0 {
+			return &event.QueryAnswer{Status: event.QueryStatus_QUERY_PENDING}, nil
+		}
+		return &event.QueryAnswer{Status: event.QueryStatus_QUERY_OK, Answer: &event.QueryAnswer_Ledger{Ledger: &event.LedgerAnswer{}}}, nil
+	})
+	b := w.bus(t, func(c *Config) { c.QueryTimeout = time.Second })
+	for _, times := range []int32{0, 1, 1 << 30} {
+		pending.Store(times)
+		a, err := b.Query(t.Context(), event.NewAccountID(), &event.Query{Query: &event.Query_Ledger{Ledger: &event.LedgerQuery{}}})
+		var refused *fault.Error
+		if ends := times < 1<<30; ends && (err != nil || a.GetLedger() == nil) ||
+			!ends && (!errors.As(err, &refused) || refused.Kind != fault.Unavailable || refused.RetryAfter == 0) {
+			t.Errorf("%d times pending: %v, %v", times, a, err)
+		}
 	}
 }
