@@ -85,6 +85,7 @@ type Settings struct {
 	SegmentAge         time.Duration
 
 	RequestRetention time.Duration
+	LedgerRetention  time.Duration
 	SnapshotMessages int
 	SnapshotInterval time.Duration
 	ContentRetention time.Duration
@@ -302,6 +303,10 @@ func (s *Settings) table() []setting {
 		{
 			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",
 			meaning: "How long the request logs of accounts keep a request. Each account also keeps at most 10,000 requests. Entries of its chain stay for as long, and at least since the beginning of the previous month.",
+		},
+		{
+			name: "QUIRE_LEDGER_RETENTION", value: config.Duration(&s.LedgerRetention, "0s", "3650d"), readers: Billing | Quire, fallback: "0s",
+			meaning: "How long the read model keeps the ledgers of accounts, in whole months, and at least since the beginning of the previous month. Older entries are made again from the billing journal when somebody asks for them: see [scaling.md](scaling.md#old-entries-of-the-ledger). 0 keeps all.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_MESSAGES", value: config.Int(&s.SnapshotMessages, 1, 1<<30), readers: Billing, fallback: "50000",

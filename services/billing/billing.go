@@ -76,6 +76,9 @@ type Config struct {
 	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, about 1 KB each; 200,000
 
 	RequestRetention time.Duration // how long recent requests of accounts are kept; 30 days
+	// LedgerRetention is how long the read model has all rows of the ledger, in whole months, and at least since the beginning of the
+	// previous month. Older ones are made again from the journal. 0: forever.
+	LedgerRetention time.Duration
 
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
@@ -99,7 +102,7 @@ func Configure(s host.Settings) Config {
 	return Config{
 		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, ClockOffset: s.ClockOffset,
 		Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit, RequestRetention: s.RequestRetention,
-		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, SealInterval: s.CheckpointInterval, StopTimeout: s.StopGrace,
+		LedgerRetention: s.LedgerRetention, SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, SealInterval: s.CheckpointInterval, StopTimeout: s.StopGrace,
 		Secrets: secrets, WebhookAllowPrivate: s.WebhookAllowPrivate,
 		Mail: mail.Config{URL: s.SMTPURL, From: s.MailFrom, Public: s.PublicURL},
 	}
@@ -132,6 +135,7 @@ func (c Config) Validate() error {
 		{"projection bound", int64(c.ProjectionBound)},
 		{"audit principals", int64(c.AuditPrincipals)},
 		{"request retention", int64(c.RequestRetention)},
+		{"ledger retention", int64(c.LedgerRetention)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
 		{"history messages", int64(c.HistoryMessages)},
 		{"snapshot interval", int64(c.SnapshotInterval)},
@@ -345,7 +349,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
 		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval, SealInterval: s.cfg.SealInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
-		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, HistoryMessages: s.cfg.HistoryMessages,
+		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, LedgerRetention: s.cfg.LedgerRetention, HistoryMessages: s.cfg.HistoryMessages,
 	}, partition.Deps{
 		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
 		Announce: s.replicas.Announce, Register: s.replicas.Register, Stall: s.replicas.Stall, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,

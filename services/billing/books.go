@@ -74,13 +74,16 @@ type BookLine struct {
 }
 
 // Write calls put with each line. Lines of a partition are in the order of the document. Entries and closed months of messages after
-// those added are left out, and those of no message of the journal are not.
+// those added are left out, and those of no message of the journal are not. It fails if the read model lacks old rows of ledgers.
 func (b *Books) Write(ctx context.Context, from BookSource, put func(BookLine) error) error {
 	w := &bookWriter{Books: b, from: from, put: put, statements: map[event.AccountID][]views.Doc{}}
 	for _, p := range b.parts {
 		w.ids = append(w.ids, p.fold.AccountIDs()...)
 	}
 	slices.Sort(w.ids)
+	if err := projection.AllStored(ctx, from.Rows); err != nil {
+		return fmt.Errorf("books have what the read model shows: %w. To store them again, set it to 0, stop billing and use `quire repair read-model`", err)
+	}
 	if err := projection.EachOwnedRow(ctx, from.Rows, func(id event.AccountID, row views.Doc) error { return w.ledger(ctx, id, row) }); err != nil {
 		return err
 	}

@@ -3900,7 +3900,8 @@ export interface components {
             /**
              * @description A table of the read model (`ledger`, `days`, `statements`, `events`, `adminLog`); the live state of
              *     `accounts` and `networks`; the rest of the `state`; the lists of recent `requests`; `snapshots`; or the
-             *     `readModel` as a whole, which can't be compared while it fails. More may be added.
+             *     `readModel` as a whole, which can't be compared while it fails. `agedLedger` is what is kept of ledger
+             *     entries past `QUIRE_LEDGER_RETENTION`. More may be added.
              */
             table: string;
             /**

@@ -24,6 +24,18 @@ func Exec(t testing.TB, path, query string, args ...any) {
 	}
 }
 
+// Vacuum rewrites a file without free pages, so that its size is what its rows take.
+func Vacuum(t testing.TB, path string) {
+	t.Helper()
+	conn := open(t, path)
+	defer conn.Close()
+	for _, query := range []string{"VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"} {
+		if err := sqlitex.Execute(conn, query, nil); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+}
+
 // Edit changes the head of the first document of a collection whose id begins with a text.
 func Edit(t testing.TB, path, collection, prefix string, change func(head []byte) []byte) {
 	t.Helper()

@@ -231,6 +231,15 @@ func LedgerSequence(id string) uint64 {
 	return sequence
 }
 
+// LedgerID is the id of a ledger entry by its message and its ordinal among the entries of that message.
+func LedgerID(sequence uint64, ordinal uint32) string { return string(ledgerID(sequence, ordinal)) }
+
+// LedgerOrdinal is the ordinal of a ledger entry within its message. The id must be valid.
+func LedgerOrdinal(id string) uint32 {
+	ordinal, _ := event.ParseBase62(id[ledgerDigits:], ordinalDigits)
+	return uint32(ordinal)
+}
+
 // Hold is an admission under an idempotency id.
 type Hold struct {
 	Request     event.RequestID

@@ -9,6 +9,7 @@ package compare
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"time"
 
 	"quire.dev/pkg/event"
@@ -21,6 +22,7 @@ import (
 // Names of the tables.
 const (
 	Ledger     = "ledger"
+	AgedLedger = "agedLedger" // what is kept of rows past their retention
 	Days       = "days"
 	Statements = "statements"
 	Events     = "events"
@@ -32,6 +34,7 @@ type table uint8
 
 const (
 	ledger table = iota
+	agedLedger
 	days
 	statements
 	events
@@ -39,10 +42,12 @@ const (
 	tables
 )
 
-func (t table) name() string { return [tables]string{Ledger, Days, Statements, Events, AdminLog}[t] }
+func (t table) name() string {
+	return [tables]string{Ledger, AgedLedger, Days, Statements, Events, AdminLog}[t]
+}
 
 func (t table) collection() string {
-	return [tables]string{projection.Ledger, projection.Days, projection.Statements, webhooks.AlertsCollection, projection.AdminLog}[t]
+	return [tables]string{projection.Ledger, projection.Aged, projection.Days, projection.Statements, webhooks.AlertsCollection, projection.AdminLog}[t]
 }
 
 // Tables returns the names of all tables of the read model.
@@ -111,6 +116,7 @@ type Comparison struct {
 	oldest uint32 // day
 	moved  map[dayKey]uint64
 	erased map[uint64]bool
+	aged   map[uint64]string // where rows of ledgers are aged, up to which one, by account
 	to     sink
 }
 
@@ -148,7 +154,7 @@ func newComparison(cfg Config, to sink) *Comparison {
 	}
 	return &Comparison{
 		cfg: cfg, oldest: max(cfg.Since.Day, uint32(max(cfg.NowMillis/dayMillis-projection.DaysKept+1+sweptDays, 0))),
-		moved: map[dayKey]uint64{}, erased: map[uint64]bool{}, to: to,
+		moved: map[dayKey]uint64{}, erased: map[uint64]bool{}, aged: map[uint64]string{}, to: to,
 	}
 }
 
@@ -244,10 +250,8 @@ func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis
 		if c.cfg.Account != 0 && c.cfg.Account != id {
 			continue
 		}
-		if c.compares(ledger) {
-			if err := projection.EachLedgerRow(ctx, c.cfg.Store, id, c.cfg.Since.Ledger, c.taker(ledger)); err != nil {
-				return err
-			}
+		if err := c.readLedger(ctx, id); err != nil {
+			return err
 		}
 		if c.compares(events) && !a.Erased {
 			if err := webhooks.EachAlert(ctx, c.cfg.Store, id, c.taker(events)); err != nil {
@@ -268,6 +272,44 @@ func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis
 		}
 	}
 	return c.load(ctx, statements, ids, c.taker(statements))
+}
+
+// readLedger reads what is kept of an account's aged rows, and the later rows. Rows that are aged meanwhile are not deleted before long.
+func (c *Comparison) readLedger(ctx context.Context, id event.AccountID) error {
+	aged, err := projection.AgedUpTo(ctx, c.cfg.Store, id)
+	if err != nil && !errors.Is(err, projection.ErrAgedBlock) {
+		return err
+	}
+	if aged != "" {
+		c.aged[uint64(id)] = aged
+	}
+	if aged != "" && c.compares(agedLedger) {
+		take := c.taker(agedLedger)
+		err := projection.EachAgedRow(ctx, c.cfg.Store, id, c.cfg.Since.Ledger, func(r projection.AgedRow) error { return take(r.Doc(id)) })
+		if err != nil {
+			return err
+		}
+	}
+	if !c.compares(ledger) {
+		return nil
+	}
+	take := c.taker(ledger)
+	return projection.EachLedgerRow(ctx, c.cfg.Store, id, c.cfg.Since.Ledger, func(doc views.Doc) error {
+		if projection.IsAged(doc, aged) { // and not read by anyone any more
+			return nil
+		}
+		return take(doc)
+	})
+}
+
+// expected is the table in which a row is expected, and as what.
+func (c *Comparison) expected(t table, owner uint64, doc views.Doc) (table, views.Doc, error) {
+	aged := c.aged[owner]
+	if t != ledger || aged == "" || doc.Seq > account.LedgerSequence(aged) {
+		return t, doc, nil
+	}
+	row, err := projection.AgedRowOf(doc)
+	return agedLedger, row.Doc(event.AccountID(owner)), err
 }
 
 func firstOfMonth(millis int64) time.Time {
@@ -320,13 +362,20 @@ func (c *Comparison) Apply(sequence uint64, e account.Effects, keeps func(uint64
 			owner = e.Admin[entry].Account
 			entry++
 		}
-		if !compared || !c.compares(t) || c.other(owner) || !keeps(owner) || c.passes(t, put.Doc) {
+		if !compared {
+			continue
+		}
+		t, doc, err := c.expected(t, owner, put.Doc)
+		if err != nil {
+			return err
+		}
+		if !c.compares(t) || c.other(owner) || !keeps(owner) || c.passes(t, doc) {
 			continue
 		}
 		if t == adminLog && c.cfg.Account != 0 || t == events && c.erased[owner] {
 			continue
 		}
-		c.to.expect(t, keys.key(t, put.Doc), keys.normal(t, put.Doc))
+		c.to.expect(t, keys.key(t, doc), keys.normal(t, doc))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/projection"
 )
 
 // ranks gives rows their keys. The ids of ledger rows and the positions of events end with an ordinal within their message,
@@ -21,7 +22,7 @@ type rank struct {
 
 // key returns the row's identity within its table.
 func (r *ranks) key(t table, doc views.Doc) string {
-	if r.exact || t != ledger && t != events || len(doc.ID) < accountDigits {
+	if r.exact || t != ledger && t != agedLedger && t != events || len(doc.ID) < accountDigits {
 		return doc.ID
 	}
 	owner := doc.ID[:accountDigits]
@@ -40,8 +41,11 @@ func (r *ranks) key(t table, doc views.Doc) string {
 
 // normal returns the row without what the fold of a part does not know.
 func (r *ranks) normal(t table, doc views.Doc) views.Doc {
-	if r.exact || t != ledger && t != events {
+	if r.exact || t != ledger && t != agedLedger && t != events {
 		return doc
+	}
+	if t == agedLedger {
+		return projection.WithoutOrdinals(doc)
 	}
 	var m event.Message
 	switch t {

@@ -57,7 +57,7 @@ func (p *Partition) auditOptions(q *event.AuditQuery) (o auditOptions, err error
 	o.skipped = q.GetOnly() != 0 && q.GetOnly() != uint32(p.cfg.Partition)+1
 	malformed := ""
 	switch {
-	case o.repair != "" && o.repair != tableSnapshots && !compare.Known(o.repair):
+	case o.repair != "" && o.repair != tableSnapshots && !compare.Repairable(o.repair):
 		malformed = "no such table"
 	case o.repair != "" && o.until != 0:
 		malformed = "a repair has no end"

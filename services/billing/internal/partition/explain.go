@@ -212,20 +212,31 @@ func (p *Partition) explainTo(ctx context.Context, job *explanation, key explain
 	if err != nil || found == nil || key.asker != 0 && (found.anonymous || found.principal != key.asker) {
 		return err
 	}
-	together, searched := map[uint64]bool{found.principal: true}, job.read.Load()
-	for range maxCoupled {
+	searched := job.read.Load()
+	err = withCoupled(found.principal, func(together map[uint64]bool) (err error) {
 		job.answer, job.final, err = p.retrace(ctx, &job.task, key.request, found.sequence, last, together)
-		var coupled *account.CoupledError
-		if !errors.As(err, &coupled) {
-			break
-		}
-		together[uint64(coupled.Other)] = true
-	}
+		return err
+	})
 	if err == nil && job.answer != nil {
 		job.answer.Stream, job.answer.Folded = p.stream, job.read.Load()-searched
 		p.mu.Lock()
 		job.answer.Losses = p.fold.LossesSince(job.answer.QuotaKey, job.answer.TimeMs)
 		p.mu.Unlock()
+	}
+	return err
+}
+
+// withCoupled calls fold with the principals that the decisions about one depend on, as far as they are known: it is called again with each
+// one that its CoupledError names.
+func withCoupled(principal uint64, fold func(together map[uint64]bool) error) (err error) {
+	together := map[uint64]bool{principal: true}
+	for range maxCoupled {
+		err = fold(together)
+		var coupled *account.CoupledError
+		if !errors.As(err, &coupled) {
+			break
+		}
+		together[uint64(coupled.Other)] = true
 	}
 	return err
 }
@@ -300,11 +311,8 @@ var errEnough = errors.New("enough was read")
 func (p *Partition) retrace(ctx context.Context, t *task, request event.RequestID, decided, last uint64, together map[uint64]bool) (
 	answer *event.ExplainAnswer, final bool, err error,
 ) {
-	fold, err := p.snapshots.NewestPart(ctx, decided-1, func(id uint64) bool { return together[id] })
+	fold, err := p.partBefore(ctx, decided, together)
 	if err != nil {
-		return nil, false, err
-	}
-	if err := fold.Know(p.cfg.Rules); err != nil {
 		return nil, false, err
 	}
 	t.total.Store(t.read.Load() + decided - fold.Sequence())
@@ -325,6 +333,15 @@ func (p *Partition) retrace(ctx context.Context, t *task, request event.RequestI
 		return nil, false, err
 	}
 	return trace.Answer(), trace.Done(fold), nil
+}
+
+// partBefore returns a fold of some principals from the last snapshot before a message.
+func (p *Partition) partBefore(ctx context.Context, sequence uint64, together map[uint64]bool) (*account.Fold, error) {
+	fold, err := p.snapshots.NewestPart(ctx, sequence-1, func(id uint64) bool { return together[id] })
+	if err == nil {
+		err = fold.Know(p.cfg.Rules)
+	}
+	return fold, err
 }
 
 // timed adds a message's time to an answer that refers to the message.

@@ -75,6 +75,7 @@ func (p *Partition) open(ctx context.Context) error {
 	}
 	p.fold = fold
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)
+	p.projection.MakeAgain(p.remade)
 	p.projection.Skip(p.now().Add(-p.cfg.RequestRetention).UnixMilli(), projection.EntriesSince(p.now(), p.cfg.RequestRetention))
 	p.lastSnapshot = fold.Sequence()
 	p.position.Set(fold.Sequence())

@@ -45,6 +45,7 @@ type Config struct {
 	ProjectionBound  int           // documents waiting for the read model
 	AuditPrincipals  int           // held in memory by an audit
 	RequestRetention time.Duration // how long recent requests of accounts are kept
+	LedgerRetention  time.Duration // how long the read model has all rows of the ledger; 0: forever
 	StopTimeout      time.Duration // for answering queries at a stop, and for the writes after that
 	// Progress is called during long folds, by several goroutines.
 	Progress func(task string, done, total uint64)
@@ -102,6 +103,7 @@ type Partition struct {
 	asking       sync.Mutex    // held while probing whether an edge runs
 	audits       *audits
 	explanations *explanations
+	remakes      *remakes
 	waiting      chan struct{} // bounds the queries that wait for a slow result
 	looks        looks
 	sealing      sealing
@@ -122,7 +124,7 @@ func New(cfg Config, deps Deps) *Partition {
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: KindsOf(cfg.Partition),
 		journal:   deps.Shared.Files.Open(deps.NC, stream).With(deps.Metrics.journals),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
-		audits:    newAudits(), explanations: newExplanations(), waiting: make(chan struct{}, maxWaiting),
+		audits:    newAudits(), explanations: newExplanations(), remakes: newRemakes(), waiting: make(chan struct{}, maxWaiting),
 		looks: looks{byAccount: map[event.AccountID]int{}},
 	}
 	p.end = p.journal.NewConfirmer(event.UsageSubject(cfg.Partition), p.emptyBatch)
@@ -349,6 +351,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { p.compareWatermarks(work); return nil })
 	group.Go(func() error { p.sweepDays(work); return nil })
 	group.Go(func() error { p.sweepRequests(work); return nil })
+	group.Go(func() error { p.ageLedgers(work); return nil })
 	group.Go(func() error { p.eraseAccounts(work); return nil })
 	group.Go(func() error { p.sweepWebhooks(work); return nil })
 	group.Go(func() error { p.lookForMissing(work); return nil })
@@ -362,6 +365,7 @@ func (p *Partition) serveQueries() (stop func(), err error) {
 		rpc.Stop(p.cfg.StopTimeout, servers...)
 		p.audits.stop()
 		p.explanations.stop()
+		p.remakes.stop()
 	}
 	for subject, queue := range map[string]string{
 		event.QuerySubject(p.cfg.Partition):                   queryQueue,

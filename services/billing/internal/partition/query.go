@@ -178,7 +178,8 @@ func (p *Partition) prices() *event.QueryAnswer {
 	return answer
 }
 
-// ledger reads from the read model, once it holds the messages that the query must see.
+// ledger reads from the read model, once it holds the messages that the query must see. It is pending while rows past their retention are
+// made again.
 func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.LedgerQuery, last uint64) (*event.QueryAnswer, error) {
 	cursor := string(q.GetCursor())
 	if cursor != "" && !projection.ValidLedgerCursor(cursor) {
@@ -199,6 +200,9 @@ func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.Led
 		Request: q.GetRequestId(), Reason: q.GetReason(),
 	}
 	found, err := p.projection.Page(ctx, id, search, cursor, min(limit, maxLedgerPage))
+	if errors.Is(err, errRemaking) {
+		return status(event.QueryStatus_QUERY_PENDING), nil
+	}
 	if err != nil {
 		return nil, err
 	}

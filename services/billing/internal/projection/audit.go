@@ -55,7 +55,7 @@ func EachLedgerRow(ctx context.Context, store views.Store, id event.AccountID, f
 	if from > 0 {
 		query.After = []views.Value{views.String(account.LedgerPosition(from))}
 	}
-	return each(ctx, store, Ledger, query, views.Index{Name: byAccount, Keys: []string{"account", "position"}}, do)
+	return each(ctx, store, Ledger, query, ledgerIndex(), do)
 }
 
 // Rows reads the rows of the read model: a store, or one as of a moment.
@@ -66,8 +66,7 @@ type Rows interface {
 
 // EachOwnedRow calls do with every row that some ledger shows and the ledger's owner, by owner and then oldest first.
 func EachOwnedRow(ctx context.Context, rows Rows, do func(event.AccountID, views.Doc) error) error {
-	index := views.Index{Name: byAccount, Keys: []string{"account", "position"}}
-	return each(ctx, rows, Ledger, views.Query{Index: byAccount}, index, func(doc views.Doc) error {
+	return each(ctx, rows, Ledger, views.Query{Index: byAccount}, ledgerIndex(), func(doc views.Doc) error {
 		key, _ := doc.Keys.Get("account").Any().(string)
 		owner, err := event.ParseAccountID(key)
 		if err != nil {
@@ -75,6 +74,21 @@ func EachOwnedRow(ctx context.Context, rows Rows, do func(event.AccountID, views
 		}
 		return do(owner, doc)
 	})
+}
+
+// ErrAged means that a ledger has rows that the read model no longer stores.
+var ErrAged = errors.New("QUIRE_LEDGER_RETENTION has removed old rows of ledgers from the read model")
+
+// AllStored returns ErrAged unless the read model has all rows of all ledgers.
+func AllStored(ctx context.Context, rows Rows) error {
+	docs, err := rows.List(ctx, Aged, views.Query{Index: byAccount, Limit: 1})
+	if err != nil {
+		return fmt.Errorf("list %s: %w", Aged, err)
+	}
+	if len(docs) > 0 {
+		return ErrAged
+	}
+	return nil
 }
 
 // EachDay calls do with the stored days of a stream from a day on, in order.

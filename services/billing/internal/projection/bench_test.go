@@ -8,9 +8,11 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views/sqlite"
+	"quire.dev/pkg/views/sqlite/sqlitetest"
 	"quire.dev/services/billing/internal/account"
 )
 
@@ -122,6 +124,60 @@ func BenchmarkEntries(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.ReportMetric(float64(sizeOf(b, dir))/float64(n), "disk-B/op")
+		})
+	}
+}
+
+// BenchmarkLedger writes charges into SQLite, ages them a year later, and reports what a row takes on disk before and after that: of one
+// account with a charge in each message, and of 50 and 5,000 accounts that take turns.
+func BenchmarkLedger(b *testing.B) {
+	const batch = 5000
+	for _, accounts := range []int{1, 50, 5000} {
+		b.Run(fmt.Sprintf("accounts=%d", accounts), func(b *testing.B) {
+			dir := b.TempDir()
+			path := filepath.Join(dir, "v.db")
+			store, err := sqlite.Open(b.Context(), sqlite.Config{Path: path, Collections: Collections()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			p := New(store, "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
+			n := 0
+			for b.Loop() {
+				n++
+				request, at := event.NewRequestID(), noon+int64(n)
+				err := p.Push(b.Context(), uint64(n), account.Effects{Ledger: []*event.LedgerEntry{{
+					Id: account.LedgerID(uint64(n), 0), Account: uint64(n%accounts + 1), TimeMs: at, SettledMs: at + 25, Type: event.LedgerType_LEDGER_CHARGE,
+					QuotaKey: 5, AmountMicros: -5000, BalanceMicros: 1e12 - int64(n)*5000, RequestId: request[:], AdmittedBefore: 1, AdmittedIndex: 1,
+				}}})
+				if n%batch == 0 {
+					err = errors.Join(err, p.Flush(b.Context()))
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+			if err := p.Flush(b.Context()); err != nil {
+				b.Fatal(err)
+			}
+			b.StopTimer()
+			sqlitetest.Vacuum(b, path)
+			b.ReportMetric(float64(sizeOf(b, dir))/float64(n), "stored-B/op")
+			for _, later := range []time.Duration{0, agedDelay} {
+				for id := range min(accounts, n) {
+					_, err := p.AgeLedger(b.Context(), event.AccountID(id+1), time.UnixMilli(noon).AddDate(1, 0, 0), time.UnixMilli(noon).Add(later))
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+			if err := store.Close(); err != nil {
+				b.Fatal(err)
+			}
+			for _, table := range []string{"doc", "ids"} { // as the store does an hour later
+				sqlitetest.Exec(b, path, `DELETE FROM "`+table+`.billing_ledger"`)
+			}
+			sqlitetest.Vacuum(b, path)
+			b.ReportMetric(float64(sizeOf(b, dir))/float64(n), "aged-B/op")
 		})
 	}
 }

@@ -47,6 +47,11 @@ func (k blockKind) byTime() views.Index {
 	return views.Index{Name: byStream, Keys: []string{"stream", "time"}}
 }
 
+// declareByAccount declares blocks that are only read by account.
+func (k blockKind) declareByAccount() views.Collection {
+	return views.Collection{Name: k.collection, Indexes: []views.Index{k.byPosition()}}
+}
+
 func (k blockKind) declare() views.Collection {
 	return views.Collection{Name: k.collection, Indexes: []views.Index{k.byPosition(), k.byTime()}}
 }

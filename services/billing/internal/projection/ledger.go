@@ -3,6 +3,7 @@ package projection
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -38,6 +39,14 @@ func (s *Search) all() bool {
 	return s.Type == 0 && s.QuotaKey == 0 && s.FromMillis == 0 && s.ToMillis == 0 && len(s.Request) == 0 && s.Reason == ""
 }
 
+// since is a time in Unix milliseconds before which no entry matches; 0: none is known. A request's id begins with its time.
+func (s *Search) since() int64 {
+	if s.FromMillis != 0 || len(s.Request) != len(event.RequestID{}) {
+		return s.FromMillis
+	}
+	return event.RequestID(s.Request).UnixMilli()
+}
+
 func (s *Search) takes(e *event.LedgerEntry) bool {
 	return (s.Type == 0 || e.Type == s.Type) && (s.QuotaKey == 0 || e.QuotaKey == s.QuotaKey) &&
 		(s.FromMillis == 0 || e.TimeMs >= s.FromMillis) && (s.ToMillis == 0 || e.TimeMs < s.ToMillis) &&
@@ -52,23 +61,24 @@ type LedgerPage struct {
 }
 
 // Page reads a page of an account's ledger that matches a search. cursor is LedgerPage.Next of the previous page, empty for the
-// first; it must be valid. A page scans a bounded number of entries, so it may have fewer than limit although more match.
-// Entries that are made while somebody pages are in none of the later pages.
+// first; it must be valid. A page scans a bounded number of entries, and ends before rows that have to be made again once it has any, so
+// it may have fewer than limit although more match. Entries that are made while somebody pages are in none of the later pages. Its errors
+// include those of Again.
 func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search, cursor string, limit int) (page LedgerPage, err error) {
 	l := listing{p: p, id: id, pageSize: scanPage}
 	if search.all() {
 		l.pageSize = min(limit+fewRows, scanPage)
 	}
-	if cursor != "" {
-		l.from(cursor)
-	} else if search.ToMillis != 0 {
-		if l.before, err = p.ledgerAt(ctx, id, search.ToMillis+aheadMillis); err != nil {
-			return page, err
-		}
+	if err := l.start(ctx, search, cursor); err != nil {
+		return page, err
 	}
 	size := 0
 	for scanned := 0; ; scanned++ {
-		e, err := l.peek(ctx)
+		e, err := l.peek(ctx, len(page.Entries) > 0)
+		if errors.Is(err, errPageEnds) {
+			page.Next = l.cursor()
+			return page, nil
+		}
 		if err != nil || e == nil || search.FromMillis != 0 && e.TimeMs < search.FromMillis-aheadMillis {
 			return page, err
 		}
@@ -181,9 +191,19 @@ func appendRow(entries []*event.LedgerEntry, row *event.LedgerEntry, before stri
 	return entries
 }
 
-// entries reads n entries older than before in the order of settlement, newest first. Fewer mean the end of the ledger.
-func (p *Projection) entries(ctx context.Context, id event.AccountID, before string, n int) ([]*event.LedgerEntry, error) {
+// ledgerIndex has the rows of each ledger in order.
+func ledgerIndex() views.Index {
+	return views.Index{Name: byAccount, Keys: []string{"account", "position"}}
+}
+
+// span are positions in an account's ledger: those before one, and after another. Empty ones don't count.
+type span struct{ after, before string }
+
+// entries reads the newest n stored entries of a span in the order of settlement, newest first, of rows after the span's first position.
+// Fewer mean that there are no more.
+func (p *Projection) entries(ctx context.Context, id event.AccountID, s span, n int) ([]*event.LedgerEntry, error) {
 	var entries []*event.LedgerEntry
+	before := s.before
 	for rows := min(n, fewRows); len(entries) < n; rows = min(2*rows, n) {
 		query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: rows}
 		if before != "" {
@@ -198,6 +218,9 @@ func (p *Projection) entries(ctx context.Context, id event.AccountID, before str
 			if err := event.Decode(d.Head, row); err != nil {
 				return nil, err
 			}
+			if row.Id <= s.after {
+				return entries, nil
+			}
 			entries = appendRow(entries, row, before, n)
 			before = row.Id
 		}
@@ -208,18 +231,18 @@ func (p *Projection) entries(ctx context.Context, id event.AccountID, before str
 	return entries, nil
 }
 
-// ledgerAt is a position before which the entries up to a time begin; empty: the newest. Entries are in journal order, and so
+// ledgerAt is a position before which the stored entries up to a time begin; empty: the newest. Entries are in journal order, and so
 // nearly in order of time: aheadMillis covers clocks that came back, and entries about requests admitted minutes before. It
 // bisects the journal's sequences.
-func (p *Projection) ledgerAt(ctx context.Context, id event.AccountID, millis int64) (string, error) {
-	newest, err := p.entries(ctx, id, "", 1)
+func (p *Projection) ledgerAt(ctx context.Context, id event.AccountID, after string, millis int64) (string, error) {
+	newest, err := p.entries(ctx, id, span{after: after}, 1)
 	if err != nil || len(newest) == 0 || newest[0].TimeMs < millis {
 		return "", err
 	}
 	low, high := uint64(0), account.LedgerSequence(newest[0].Id)+1 // entries before low are older than millis, those before high may not be
 	for low+1 < high {
 		middle := low + (high-low)/2
-		entries, err := p.entries(ctx, id, account.LedgerPosition(middle), 1)
+		entries, err := p.entries(ctx, id, span{after, account.LedgerPosition(middle)}, 1)
 		if err != nil {
 			return "", err
 		}

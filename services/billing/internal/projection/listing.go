@@ -2,6 +2,7 @@ package projection
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -18,6 +19,11 @@ type listing struct {
 	p        *Projection
 	id       event.AccountID
 	pageSize int // entries read at a time: a few more than listed show what is to be listed first
+
+	aged  string // rows up to here have to be made again; empty: none
+	none  bool   // none of them can match
+	old   bool   // all rows after it are read
+	again int    // how often some were made again
 
 	before  string // rows from here on are read; empty: the newest
 	last    string // id of the last entry read
@@ -51,15 +57,53 @@ func (l *listing) from(cursor string) {
 	l.listed, l.before = cursor[:orderChars], cursor[orderChars:]+"0" // sorts right after the id
 }
 
-// cursor continues with the entry of peek, which is not nil.
+// start begins where the cursor or the search says.
+func (l *listing) start(ctx context.Context, search Search, cursor string) error {
+	newest, err := newestAged(ctx, l.p.store, l.id)
+	if err == nil && newest != nil {
+		l.aged, err = agedUpTo(*newest)
+	}
+	if err != nil {
+		return err
+	}
+	if newest != nil && search.since() != 0 {
+		l.none = timesOf(*newest).last < search.since()-aheadMillis
+	}
+	if cursor != "" {
+		l.from(cursor)
+		return nil
+	}
+	if search.ToMillis == 0 {
+		return nil
+	}
+	to := search.ToMillis + aheadMillis
+	if newest != nil && timesOf(*newest).last >= to {
+		l.before, err = l.p.agedAt(ctx, l.id, to)
+		return err
+	}
+	l.before, err = l.p.ledgerAt(ctx, l.id, l.aged, to)
+	return err
+}
+
+// errPageEnds means that the next rows are for another page.
+var errPageEnds = errors.New("the next rows have to be made again")
+
+// cursor continues with the entry of peek, or with the rows that come next if that has returned errPageEnds.
 func (l *listing) cursor() string {
+	if len(l.pending) == 0 {
+		return l.listed + l.before[:idChars] // read again, and skipped as listed
+	}
 	newest := slices.MaxFunc(l.pending, func(a, b pendingEntry) int { return strings.Compare(a.Id, b.Id) })
 	return l.listed + newest.Id
 }
 
-// peek returns the next entry, or nil at the end.
-func (l *listing) peek(ctx context.Context) (*event.LedgerEntry, error) {
+// peek returns the next entry, or nil at the end. It returns errPageEnds before rows that have to be made again, if the page has
+// entries or some were made again so often that the next page had better do that.
+func (l *listing) peek(ctx context.Context, has bool) (*event.LedgerEntry, error) {
 	for !l.ended && (len(l.pending) == 0 || l.pending[0].order <= account.LedgerPosition(account.LedgerSequence(l.last)+1)) {
+		if l.old && l.listed != "" && (has || l.again == maxAgain) {
+			return nil, errPageEnds
+		}
 		if err := l.read(ctx); err != nil {
 			return nil, err
 		}
@@ -78,12 +122,34 @@ func (l *listing) take() {
 	l.pending = l.pending[1:]
 }
 
+// read reads the next entries: the stored ones, and then those that have to be made again.
 func (l *listing) read(ctx context.Context) error {
-	entries, err := l.p.entries(ctx, l.id, l.before, l.pageSize)
+	if l.old {
+		l.again++
+		entries, more, err := l.p.agedEntries(ctx, l.id, l.before)
+		if err != nil {
+			return err
+		}
+		l.ended = !more
+		l.add(entries)
+		return nil
+	}
+	entries, err := l.p.entries(ctx, l.id, span{l.aged, l.before}, l.pageSize)
 	if err != nil {
 		return err
 	}
-	l.ended = len(entries) < l.pageSize
+	l.add(entries)
+	if len(entries) < l.pageSize {
+		l.old, l.ended = true, l.aged == "" || l.none
+	}
+	if l.old && !l.ended {
+		l.last = l.aged // nothing is between
+	}
+	return nil
+}
+
+// add adds the entries that are not listed to the pending ones.
+func (l *listing) add(entries []*event.LedgerEntry) {
 	for _, e := range entries {
 		if !l.begun {
 			l.begun, l.balance = true, e.BalanceMicros
@@ -100,5 +166,4 @@ func (l *listing) read(ctx context.Context) error {
 		}
 		l.pending = slices.Insert(l.pending, at, pendingEntry{e, order})
 	}
-	return nil
 }

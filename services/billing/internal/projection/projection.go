@@ -22,6 +22,7 @@ import (
 // Collections. Partitions share them, since the ids begin with the account.
 const (
 	Ledger     = "billing_ledger"
+	Aged       = "billing_ledger_aged" // what is kept of old rows of the ledger
 	Statements = "billing_statements"
 	AdminLog   = "billing_admin_log"
 	Days       = "billing_days"
@@ -37,7 +38,8 @@ const (
 // Collections returns the collections with their indexes.
 func Collections() []views.Collection {
 	return []views.Collection{
-		{Name: Ledger, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account", "position"}}}},
+		{Name: Ledger, Indexes: []views.Index{ledgerIndex()}},
+		agedBlocks().declareByAccount(),
 		{Name: Statements},
 		{Name: AdminLog, Indexes: []views.Index{{Name: byStream, Keys: []string{"stream", "position"}}}},
 		{Name: Days, Indexes: []views.Index{{Name: byStreamDay, Keys: []string{"stream", "day"}}}},
@@ -79,6 +81,7 @@ type Projection struct {
 	usage    []usageItem
 	requests requestLog
 	chains   entryLog
+	again    Again        // set before the first Page
 	wanted   uint64       // sequence up to which a caller waits for the days
 	pushed   uint64       // sequence of the last message pushed
 	head     account.Head // of the chain, with that message

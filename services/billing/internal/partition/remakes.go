@@ -1,0 +1,142 @@
+package partition
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/projection"
+)
+
+// Rows of ledgers that the read model no longer has are made again from the journal, as explanations are: by a fold of the account alone
+// from the last snapshot before. What a fold has made is kept for a while, since whoever pages asks for the rows before next.
+
+const (
+	maxRemakes     = 64          // of a partition, waiting or running
+	maxRemadeKept  = 4           // results of a partition
+	maxRemadeBytes = 4 << 20     // of a result, unless one message makes more
+	keptRemade     = time.Minute // how long a result is kept
+)
+
+// errRemaking means that rows are being made again, which takes more than a moment.
+var errRemaking = errors.New("rows of the ledger are being made again")
+
+// remake is one that is queued, running or finished. An account has one at a time.
+type remake struct {
+	task
+	from, last uint64 // of its rows
+	rows       []projection.MadeRow
+}
+
+type remakes struct {
+	*tasks
+	jobs map[event.AccountID]*remake
+}
+
+func newRemakes() *remakes { return &remakes{tasks: newTasks(), jobs: map[event.AccountID]*remake{}} }
+
+// begin returns the account's remake if it runs or has what is asked for, and begins another one otherwise. It is nil if too many run.
+func (r *remakes) begin(id event.AccountID, last uint64, now func() time.Time, run func(context.Context, *remake) error) *remake {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	running := r.tidy(now())
+	if job := r.jobs[id]; job != nil && (!job.over() || job.has(last)) {
+		return job
+	}
+	if running >= maxRemakes {
+		return nil
+	}
+	job := &remake{task: newTask(), last: last}
+	r.jobs[id] = job
+	r.start(&job.task, now, func(ctx context.Context) { job.err = run(ctx, job) })
+	return job
+}
+
+// has reports whether the finished remake has a message's rows.
+func (r *remake) has(last uint64) bool { return r.err == nil && r.from < last && last <= r.last }
+
+// tidy forgets all finished remakes but the newest few, and returns the number of the others. It requires mu.
+func (r *remakes) tidy(now time.Time) (running int) {
+	var over []event.AccountID
+	for id, job := range r.jobs { // sorted below
+		switch {
+		case !job.over():
+			running++
+		case now.Sub(job.ended) >= keptRemade || job.ended.After(now):
+			delete(r.jobs, id)
+		default:
+			over = append(over, id)
+		}
+	}
+	slices.SortFunc(over, func(a, b event.AccountID) int { return r.jobs[b].ended.Compare(r.jobs[a].ended) })
+	for _, id := range over[min(len(over), maxRemadeKept):] {
+		delete(r.jobs, id)
+	}
+	return running
+}
+
+// remade is projection.Again. It returns errRemaking unless the rows are there in a moment. Only a few remakes run at once in the
+// process, which they share with explanations.
+func (p *Partition) remade(ctx context.Context, id event.AccountID, last uint64) ([]projection.MadeRow, uint64, error) {
+	run := func(ctx context.Context, job *remake) error {
+		release, err := take(ctx, p.deps.Turns.explanations)
+		if err != nil {
+			return err
+		}
+		defer release()
+		return withCoupled(uint64(id), func(together map[uint64]bool) error { return p.remake(ctx, job, id, together) })
+	}
+	job := p.remakes.begin(id, last, p.deps.Clock, run)
+	if job == nil || !p.await(ctx, &job.task, true) {
+		return nil, 0, errors.Join(errRemaking, ctx.Err())
+	}
+	switch {
+	case job.err != nil:
+		p.log.Error("old rows of a ledger can't be made again", "account", id.String(), "up_to", last, "error", job.err)
+		return nil, 0, job.err
+	case !job.has(last): // it was for another page
+		return nil, 0, errRemaking
+	}
+	return job.rows, job.from, nil
+}
+
+// remake folds an account, and those that its requests are coupled with, from the last snapshot before a message up to it. It keeps the
+// last rows.
+func (p *Partition) remake(ctx context.Context, job *remake, id event.AccountID, together map[uint64]bool) error {
+	fold, err := p.partBefore(ctx, job.last, together)
+	if err != nil {
+		return err
+	}
+	job.from, job.rows = fold.Sequence(), nil
+	size := 0
+	return p.journal.Replay(ctx, fold.Sequence(), job.last, func(m journal.Message) error {
+		effects, err := fold.Apply(p.message(m))
+		if err != nil && !errors.Is(err, account.ErrUndecodable) {
+			return err
+		}
+		if len(effects.Ledger) == 0 {
+			return nil
+		}
+		rows, err := projection.MadeRows(id, m.Sequence, effects)
+		for _, r := range rows {
+			size += len(r.Head)
+		}
+		job.rows = append(job.rows, rows...)
+		for size > maxRemadeBytes && job.rows[0].Sequence < m.Sequence {
+			size -= job.forget()
+		}
+		return err
+	}, nil)
+}
+
+// forget forgets the rows of the first message, and returns their size.
+func (r *remake) forget() (size int) {
+	for r.from = r.rows[0].Sequence; len(r.rows) > 0 && r.rows[0].Sequence == r.from; r.rows = r.rows[1:] {
+		size += len(r.rows[0].Head)
+	}
+	return size
+}
