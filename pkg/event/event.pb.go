@@ -687,6 +687,7 @@ const (
 	QueryStatus_QUERY_PENDING           QueryStatus = 10 // in progress: the caller polls the instance named by QueryAnswer.progress
 	QueryStatus_QUERY_BUSY              QueryStatus = 11 // not begun: another explanation of the account is in progress, or too many are
 	QueryStatus_QUERY_LIMITED           QueryStatus = 12 // not begun: too many in this minute
+	QueryStatus_QUERY_UNREADABLE        QueryStatus = 14 // old entries of a ledger can't be made again from the journal: an operator has to look at it
 	QueryStatus_QUERY_KEY_SCOPE         QueryStatus = 13 // with UsageQuery.check_key: the key is current, but its scopes don't allow this
 	QueryStatus_QUERY_ACCOUNT_SUSPENDED QueryStatus = 5  // with UsageQuery.check_key: the key is current, but the account is suspended
 )
@@ -702,6 +703,7 @@ var (
 		10: "QUERY_PENDING",
 		11: "QUERY_BUSY",
 		12: "QUERY_LIMITED",
+		14: "QUERY_UNREADABLE",
 		13: "QUERY_KEY_SCOPE",
 		5:  "QUERY_ACCOUNT_SUSPENDED",
 	}
@@ -714,6 +716,7 @@ var (
 		"QUERY_PENDING":           10,
 		"QUERY_BUSY":              11,
 		"QUERY_LIMITED":           12,
+		"QUERY_UNREADABLE":        14,
 		"QUERY_KEY_SCOPE":         13,
 		"QUERY_ACCOUNT_SUSPENDED": 5,
 	}
@@ -21231,7 +21234,7 @@ const file_event_proto_rawDesc = "" +
 	"\x10VERSION_MISMATCH\x10\x05\x12\x15\n" +
 	"\x11DEADLINE_EXCEEDED\x10\x06\x12\x18\n" +
 	"\x14IDEMPOTENCY_MISMATCH\x10\a\x12\f\n" +
-	"\bID_TAKEN\x10\b*\xe0\x01\n" +
+	"\bID_TAKEN\x10\b*\xf6\x01\n" +
 	"\vQueryStatus\x12\x15\n" +
 	"\x11QUERY_UNSPECIFIED\x10\x00\x12\f\n" +
 	"\bQUERY_OK\x10\x01\x12\x13\n" +
@@ -21242,7 +21245,8 @@ const file_event_proto_rawDesc = "" +
 	"\x12\x0e\n" +
 	"\n" +
 	"QUERY_BUSY\x10\v\x12\x11\n" +
-	"\rQUERY_LIMITED\x10\f\x12\x13\n" +
+	"\rQUERY_LIMITED\x10\f\x12\x14\n" +
+	"\x10QUERY_UNREADABLE\x10\x0e\x12\x13\n" +
 	"\x0fQUERY_KEY_SCOPE\x10\r\x12\x1b\n" +
 	"\x17QUERY_ACCOUNT_SUSPENDED\x10\x05*\xaf\x01\n" +
 	"\n" +

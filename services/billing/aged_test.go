@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing"
 	"quire.dev/services/billing/internal/projection"
@@ -181,5 +182,63 @@ func TestALedgerIsTheSameOnceItIsAged(t *testing.T) {
 		if len(all[0]) != len(want[id][0]) {
 			t.Fatalf("%d entries of %d", len(all[0]), len(want[id][0]))
 		}
+	}
+}
+
+// TestTamperedAgedRowsAreFound by an audit, which names the table, and no page of the ledger shows something else.
+func TestTamperedAgedRowsAreFound(t *testing.T) {
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn traffic
+	for name, c := range map[string]struct {
+		change string
+		shown  bool // newer entries are shown
+	}{
+		"a row is another one": {`UPDATE "doc.billing_ledger_aged" SET body = (SELECT body FROM "doc.billing_ledger_aged" ORDER BY id LIMIT 1 OFFSET 1) WHERE id = (SELECT min(id) FROM "doc.billing_ledger_aged")`, false},
+		"moved":                {`UPDATE "doc.billing_ledger_aged" SET "k.position" = 'zzzzzzzzzzzzzzzzz' WHERE id = (SELECT max(id) FROM "doc.billing_ledger_aged")`, false},
+		"no position":          {`UPDATE "doc.billing_ledger_aged" SET "k.position" = 'x' WHERE id = (SELECT max(id) FROM "doc.billing_ledger_aged")`, false},
+		"deleted":              {`UPDATE "doc.billing_ledger_aged" SET gone = 1, "k.account" = NULL, "k.position" = NULL WHERE id = (SELECT min(id) FROM "doc.billing_ledger_aged")`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStack(t)
+			offset := s.traffic(random, billing.Config{}, []uint64{alice})
+			r := s.start(agingConfig(), offset)
+			eventually.True(t, "old rows are aged", func() bool { return s.rows(projection.Aged, alice) >= 2 })
+			r.stop()
+			s.exec(c.change)
+			s.start(billing.Config{}, offset)
+			a := s.audit()
+			if a.Match || !slices.ContainsFunc(a.Differences, func(d *event.AuditDifference) bool { return d.Table == "agedLedger" || d.Table == "ledger" }) {
+				t.Errorf("the audit finds %v", a)
+			}
+			if c.shown {
+				return
+			}
+			q := &event.LedgerQuery{Limit: 1000}
+			for {
+				a := s.query(&event.Query{Account: alice, Query: &event.Query_Ledger{Ledger: q}})
+				if a.Status == event.QueryStatus_QUERY_UNREADABLE {
+					break
+				}
+				if q.Cursor = a.GetLedger().GetNextCursor(); a.Status == event.QueryStatus_QUERY_OK && len(q.Cursor) == 0 {
+					t.Fatal("all pages were shown")
+				}
+			}
+		})
+	}
+}
+
+// TestAgedRowsAreRepairedAltogether: a repair of single ones is refused.
+func TestAgedRowsAreRepairedAltogether(t *testing.T) {
+	s := newStack(t)
+	s.start(billing.Config{}, 0)
+	payload, err := event.Encode(&event.Query{Query: &event.Query_Audit{Audit: &event.AuditQuery{Repair: "agedLedger"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = rpc.Call(t.Context(), s.nc, event.QuerySubject(0), payload)
+	var refused *rpc.Error
+	if !errors.As(err, &refused) || refused.Code != "malformed" {
+		t.Errorf("%v", err)
 	}
 }

@@ -277,7 +277,11 @@ func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis
 // readLedger reads what is kept of an account's aged rows, and the later rows. Rows that are aged meanwhile are not deleted before long.
 func (c *Comparison) readLedger(ctx context.Context, id event.AccountID) error {
 	aged, err := projection.AgedUpTo(ctx, c.cfg.Store, id)
-	if err != nil && !errors.Is(err, projection.ErrAgedBlock) {
+	if errors.Is(err, projection.ErrAgedBlock) { // no ledger is read with it
+		if key := id.String() + ".unreadable"; c.compares(agedLedger) {
+			c.to.find(agedLedger, key, views.Doc{ID: key})
+		}
+	} else if err != nil {
 		return err
 	}
 	if aged != "" {

@@ -200,10 +200,13 @@ func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.Led
 		Request: q.GetRequestId(), Reason: q.GetReason(),
 	}
 	found, err := p.projection.Page(ctx, id, search, cursor, min(limit, maxLedgerPage))
-	if errors.Is(err, errRemaking) {
+	switch {
+	case errors.Is(err, errRemaking):
 		return status(event.QueryStatus_QUERY_PENDING), nil
-	}
-	if err != nil {
+	case isUnreadable(err):
+		p.log.Error("old entries of a ledger can't be made again from the journal", "account", id.String(), "error", err)
+		return status(event.QueryStatus_QUERY_UNREADABLE), nil
+	case err != nil:
 		return nil, err
 	}
 	page := &event.LedgerAnswer{Entries: found.Entries, NextCursor: []byte(found.Next)}

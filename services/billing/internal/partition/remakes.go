@@ -3,6 +3,7 @@ package partition
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -96,12 +97,17 @@ func (p *Partition) remade(ctx context.Context, id event.AccountID, last uint64)
 	}
 	switch {
 	case job.err != nil:
-		p.log.Error("old rows of a ledger can't be made again", "account", id.String(), "up_to", last, "error", job.err)
-		return nil, 0, job.err
+		return nil, 0, fmt.Errorf("make rows up to message %d again: %w", last, job.err)
 	case !job.has(last): // it was for another page
 		return nil, 0, errRemaking
 	}
 	return job.rows, job.from, nil
+}
+
+// isUnreadable reports whether a ledger can't be read, now or later.
+func isUnreadable(err error) bool {
+	return slices.ContainsFunc([]error{projection.ErrOtherRows, projection.ErrAgedBlock, journal.ErrGap, journal.ErrTruncated, account.ErrGap},
+		func(known error) bool { return errors.Is(err, known) })
 }
 
 // remake folds an account, and those that its requests are coupled with, from the last snapshot before a message up to it. It keeps the

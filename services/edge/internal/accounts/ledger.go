@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 )
@@ -125,14 +126,25 @@ func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*e
 	if err != nil {
 		return nil, err
 	}
-	if a.GetLedger() == nil {
-		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
+	page, err := LedgerOf(a)
+	if err != nil {
+		return nil, err
 	}
-	page := a.GetLedger()
 	if len(page.NextCursor) > 0 {
 		page.NextCursor = append(account.Bytes(), page.NextCursor...)
 	}
 	return page, nil
+}
+
+// LedgerOf returns the page of a ledger that billing has answered with.
+func LedgerOf(a *event.QueryAnswer) (*event.LedgerAnswer, error) {
+	switch {
+	case a.Status == event.QueryStatus_QUERY_UNREADABLE:
+		return nil, fault.New(fault.Internal, "Old entries of this ledger can't be made again from the billing journal. Report the requestId.")
+	case a.GetLedger() == nil:
+		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
+	}
+	return a.GetLedger(), nil
 }
 
 // Paid is what a request has cost by the ledger, in micro-credits.

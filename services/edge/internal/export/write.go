@@ -138,7 +138,10 @@ func (x *exporter) writeLedger(ctx context.Context, out *zip.Writer) error {
 		if err != nil {
 			return err
 		}
-		page := a.GetLedger()
+		page, err := accounts.LedgerOf(a)
+		if err != nil {
+			return err
+		}
 		for _, entry := range accounts.ViewLedger(page).Entries {
 			data, err := json.Marshal(entry)
 			if err == nil {
