@@ -419,23 +419,12 @@ var Book = class {
   anonymousWindow;
   applied;
   withdrawn = false;
-  /** Names of tiers that are not built in, also those of earlier books: a tier keeps its name. */
-  names = /* @__PURE__ */ new Map();
   plan(tier2) {
     return this.plans.get(tier2) ?? noPlan;
-  }
-  /** Follows the book that was in force before. */
-  follow(before2) {
-    this.names = new Map(before2?.names);
-    for (const [tier2, plan] of this.plans) if (plan.name !== "") this.names.set(tier2, plan.name);
   }
   /** The name of a tier that is not built in, if this book has it. */
   planName(tier2) {
     return tier2 > admin ? this.plan(tier2).name : "";
-  }
-  /** The same, if this book or an earlier one has it. */
-  keptName(tier2) {
-    return tier2 > admin ? this.names.get(tier2) ?? "" : "";
   }
   hasTier(tier2) {
     return tier2 >= free && tier2 <= admin || tier2 > admin && tier2 <= 15 && this.plan(tier2).name !== "";
@@ -453,39 +442,43 @@ var Book = class {
 // src/statements.ts
 var gigabyte = 1n << 30n;
 function changeStorage(s, a, delta, at) {
-  countStorage(s, a, s.time);
+  countStorage(a, s.time);
   let change2 = BigInt(delta);
   if (change2 < -a.storageBytes) change2 = -a.storageBytes;
   a.storageBytes += change2;
-  const from = at > 0 && at < s.time ? at : s.time;
-  if (from < a.storageSince) spread(s, a, change2, Math.max(from, a.created), a.storageSince);
+  const from = Math.max(at > 0 ? at : s.time, a.created);
+  const start = monthStart(a.current.month);
+  if (from < start && isClosed(s, a.current.month - 1)) {
+    const late = Math.max(from, monthStart(a.current.month - 1));
+    count(a.current, Math.floor(a.storageSince / day), change2 * BigInt(start - late));
+    spread(a, change2, start, a.storageSince);
+  } else spread(a, change2, from, a.storageSince);
 }
-function countStorage(s, a, until) {
+function countStorage(a, until) {
   if (until <= a.storageSince) return;
-  spread(s, a, a.storageBytes, a.storageSince, until);
+  spread(a, a.storageBytes, a.storageSince, until);
   a.storageSince = until;
 }
-function spread(s, a, bytes3, from, until) {
-  if (bytes3 === 0n) return;
+function spread(a, bytes3, from, until) {
   const start = monthStart(a.current.month);
   const first = a.previous === void 0 ? start : monthStart(a.previous.month);
   for (let at = Math.max(from, first); at < until; ) {
     const d = Math.floor(at / day);
     const next = Math.min(until, (d + 1) * day);
-    const part = bytes3 * BigInt(next - at);
-    const m = at >= start ? a.current : a.previous;
-    if (m !== a.current && isClosed(s, m.month) && from < start && until > start) a.current.storage.carried += part;
-    else m.storage.days.set(d, (m.storage.days.get(d) ?? 0n) + part);
+    count(at >= start ? a.current : a.previous, d, bytes3 * BigInt(next - at));
     at = next;
   }
+}
+function count(m, d, byteMillis) {
+  m.storage.set(d, (m.storage.get(d) ?? 0n) + byteMillis);
 }
 function isClosed(s, month) {
   return s.peak >= monthStart(month + 1) + day;
 }
 function billStorage(m, plan) {
-  const days = [...m.storage.days].map(([d, integral]) => ({ day: d, integral })).filter((d) => d.integral !== 0n);
+  const days = [...m.storage].map(([d, integral]) => ({ day: d, integral })).filter((d) => d.integral !== 0n);
   days.sort((x, y) => x.day - y.day);
-  const sum = days.reduce((n, d) => n + d.integral, m.storage.carried);
+  const sum = days.reduce((n, d) => n + d.integral, 0n);
   const length2 = BigInt(monthStart(m.month + 1) - monthStart(m.month));
   const positive = sum > 0n ? sum : 0n;
   const over = sum - BigInt(plan.freeStorage) * length2;
@@ -523,22 +516,21 @@ function showUsage(m, plan) {
   return lines;
 }
 function showStatement(s, a, m) {
-  const isCurrent = m === a.current;
-  const book = isCurrent ? s.book : m.book;
-  const tier2 = isCurrent ? a.tier : m.tier;
-  const plan = planOf(book, tier2);
+  const tier2 = m === a.current ? a.tier : m.tier;
+  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], tier2);
   const bill = billStorage(m, plan);
-  const periods2 = showPeriods(a, m);
+  const periods2 = showPeriods(s, a, m);
   const j = { period: monthName(m.month), usage: showUsage(m, plan), tier: tier2, storage_by_day: true };
-  put(j, "closed", isClosed(s, m.month));
+  put(j, "closed", m !== a.current && isClosed(s, m.month));
   u64(j, "spent_micros", m.spentSum);
   u64(j, "storage_average_bytes", bill.average);
   u64(j, "storage_free_bytes", plan.freeStorage);
   u64(j, "storage_billed_bytes", bill.billed);
   u64(j, "storage_overage_cents", bill.cents);
   put128(j, "storage_byte_ms", bill.sum);
-  if (bill.days.length > 0) {
-    j["storage_days"] = bill.days.map((d) => {
+  const days = bill.days.filter((d) => d.day * day < a.storageSince);
+  if (days.length > 0) {
+    j["storage_days"] = days.map((d) => {
       const line2 = { day: d.day };
       put128(line2, "byte_ms", d.integral);
       return line2;
@@ -548,8 +540,13 @@ function showStatement(s, a, m) {
   j["credits"] = showCredits(a, m);
   u64(j, "storage_cents_per_gb_month", plan.storageCents);
   u64(j, "fees_cents", periods2.fees);
-  put(j, "plan", book?.planName(tier2) ?? "");
+  put(j, "plan", s.book?.planName(tier2) ?? "");
   return j;
+}
+function bookIndexAt(s, ms) {
+  let at = s.books.length - 1;
+  while (at > 0 && s.books[at].from > ms) at--;
+  return at;
 }
 var noTerms = { limit: 0, price: 0, overage: false };
 var emptyPlan = {
@@ -562,24 +559,54 @@ var emptyPlan = {
 function planOf(book, tier2) {
   return book?.plan(tier2) ?? emptyPlan;
 }
-function mergedPeriods(m) {
-  const end2 = monthStart(m.month + 1);
-  const merged = [];
-  for (const [i, p] of m.periods.entries()) {
-    const ended = i === m.periods.length - 1 ? Math.max(end2, p.start) : p.end;
-    if (ended === p.start && p.used.every((n) => n === 0)) continue;
-    const last = merged[merged.length - 1];
-    if (last !== void 0 && equalPeriods(last, p)) {
-      merged[merged.length - 1] = {
-        ...last,
-        end: ended,
-        used: add(last.used, p.used),
-        paid: add(last.paid, p.paid),
-        amount: add(last.amount, p.amount)
-      };
-    } else merged.push({ ...p, end: ended });
+var Divided = class {
+  constructor(books, start, at) {
+    this.books = books;
+    this.start = start;
+    this.at = at;
   }
-  return merged;
+  books;
+  start;
+  at;
+  list = [];
+  /** Ends a period. It continues the one before if that has the same tier, limits, prices and fee. */
+  cut(p, tier2, until) {
+    const end2 = Math.max(until, this.start);
+    if (end2 === this.start && isEmpty(p)) return;
+    const shown2 = { ...p, start: this.start, end: end2, tier: tier2, book: this.books[this.at] };
+    const last = this.list[this.list.length - 1];
+    if (last === void 0 || !equalPeriods(last, shown2)) this.list.push(shown2);
+    else {
+      const { used, paid, amount } = last;
+      Object.assign(last, { end: end2, used: add(used, p.used), paid: add(paid, p.paid), amount: add(amount, p.amount) });
+    }
+    this.start = end2;
+  }
+  /** Ends those of books that other ones replaced before anything happened to the account. */
+  skip(to, tier2, end2) {
+    for (; this.at < to; this.at++) this.cut(newPeriod(), tier2, Math.min(this.books[this.at + 1].from, end2));
+  }
+};
+function dividedPeriods(s, a, m) {
+  const { books } = s;
+  if (books.length === 0) return [];
+  const monthEnd = monthStart(m.month + 1);
+  let open2 = m.periods[m.periods.length - 1];
+  const [tier2, bookIndex] = m === a.current ? [a.tier, a.bookIndex] : [m.tier, open2.bookIndex];
+  const ended = m.periods.slice(0, -1);
+  const divided = new Divided(books, m.start, Math.min(bookIndexAt(s, m.start), ended[0]?.bookIndex ?? bookIndex));
+  for (const p of ended) {
+    divided.skip(p.bookIndex, p.tier, p.end);
+    divided.cut(p, p.tier, p.end);
+  }
+  divided.skip(bookIndex, tier2, monthEnd);
+  for (let next = books[divided.at + 1]; next !== void 0 && next.from < monthEnd; next = books[divided.at + 1]) {
+    divided.cut(open2, tier2, next.from);
+    open2 = newPeriod();
+    divided.at++;
+  }
+  divided.cut(open2, tier2, monthEnd);
+  return divided.list;
 }
 function add(x, y) {
   return x.map((n, i) => n + y[i]);
@@ -588,15 +615,15 @@ function equalPeriods(x, y) {
   if (x.tier !== y.tier) return false;
   if (x.book === y.book) return true;
   const [p, q] = [planOf(x.book, x.tier), planOf(y.book, y.tier)];
-  return p.fee === q.fee && x.book?.keptName(x.tier) === y.book?.keptName(y.tier) && p.terms.every((t, i) => {
+  return p.fee === q.fee && p.terms.every((t, i) => {
     const u = q.terms[i];
     return t.limit === u.limit && t.price === u.price && t.overage === u.overage;
   });
 }
-function showPeriods(a, m) {
+function showPeriods(s, a, m) {
   const monthSeconds = BigInt((monthStart(m.month + 1) - monthStart(m.month)) / 1e3);
   let fees = 0n;
-  const shown2 = mergedPeriods(m).map((p) => {
+  const shown2 = dividedPeriods(s, a, m).map((p) => {
     const plan = planOf(p.book, p.tier);
     const until = (ms) => Math.floor((a.erased > 0 ? Math.min(ms, a.erased) : ms) / 1e3);
     const seconds = Math.max(0, until(p.end) - until(p.start));
@@ -606,7 +633,7 @@ function showPeriods(a, m) {
     u64(j, "fee_cents", plan.fee);
     u64(j, "fee_seconds", seconds);
     u64(j, "fee_amount_cents", fee);
-    put(j, "plan", p.book?.keptName(p.tier) ?? "");
+    put(j, "plan", s.book?.planName(p.tier) ?? "");
     return j;
   });
   return { shown: shown2, fees };
@@ -802,10 +829,20 @@ var State = class {
 
 // src/accounts.ts
 function newOwner(id) {
-  return { id, failures: new Queue(), failed: 0, late: /* @__PURE__ */ new Map(), open: 0, known: 0 };
+  return { id, failures: new Queue(), failed: 0, late: [], open: 0, known: 0 };
 }
 function newNetwork(id) {
   return { ...newOwner(id), admitted: [] };
+}
+function networkOf(s, id) {
+  let n = s.networks.get(id);
+  if (n === void 0) s.networks.set(id, n = newNetwork(id));
+  return n;
+}
+function reap(s, o) {
+  if (!("admitted" in o)) return;
+  const n = o;
+  if (n.admitted.length + n.known + n.failed + n.late.length === 0 && s.networks.get(n.id) === n) s.networks.delete(n.id);
 }
 function newLineage(line2, name) {
   return {
@@ -828,7 +865,7 @@ function newAccount(s, id, tier2) {
     nextTier: 0,
     created: s.time,
     previous: void 0,
-    current: newMonth(monthOf(s.time), s.time, tier2, s),
+    current: newMonth(monthOf(s.time), s.time, tier2),
     grants: [],
     available: 0,
     owed: 0,
@@ -843,6 +880,8 @@ function newAccount(s, id, tier2) {
     kept: /* @__PURE__ */ new Map(),
     keys: [],
     nextKey: 1,
+    defaultLineage: newLineage(0, "default"),
+    keyed: false,
     cap: void 0,
     spending: { day: 0, today: 0, total: 0 },
     suspended: 0,
@@ -860,9 +899,10 @@ function newAccount(s, id, tier2) {
     warned: /* @__PURE__ */ new Map()
   };
 }
-function newMonth(month, start, tier2, s, book = s.book) {
+function newMonth(month, start, tier2) {
   return {
     month,
+    start,
     used: counters(),
     overage: counters(),
     spent: counters(),
@@ -870,7 +910,7 @@ function newMonth(month, start, tier2, s, book = s.book) {
     refunded: counters(),
     paid: counters(),
     spentSum: 0,
-    periods: [newPeriod(start, tier2, book)],
+    periods: [newPeriod()],
     granted: 0,
     expired: 0,
     adjusted: 0,
@@ -878,56 +918,63 @@ function newMonth(month, start, tier2, s, book = s.book) {
     refundedSum: 0,
     refunds: [],
     tier: tier2,
-    book: void 0,
-    storage: { days: /* @__PURE__ */ new Map(), carried: 0n }
+    storage: /* @__PURE__ */ new Map()
   };
 }
-function newPeriod(start, tier2, book) {
-  return { start, end: 0, tier: tier2, book, used: counters(), paid: counters(), amount: counters() };
+function newPeriod() {
+  return { end: 0, tier: 0, bookIndex: 0, used: counters(), paid: counters(), amount: counters() };
+}
+function isEmpty(p) {
+  return [p.used, p.paid, p.amount].every((list) => list.every((n) => n === 0));
 }
 function openPeriod(a) {
   return a.current.periods[a.current.periods.length - 1];
 }
 function touch(s, a, now) {
+  rollTo(s, a, now);
+  refresh(s, a);
+}
+function rollTo(s, a, now) {
   const target = monthOf(now);
-  if (a.current.month >= target && a.bookIndex === s.books.length - 1 && a.seenTerms === s.terms + a.ownTerms) return;
-  for (; ; ) {
-    const next = s.books[a.bookIndex + 1];
-    const over = a.current.month < target;
-    if (next !== void 0 && (!over || next.from < monthStart(a.current.month + 1))) {
-      a.bookIndex++;
-      beginPeriod(a, next.from, a.tier, next);
-    } else if (over) beginMonth(s, a);
-    else break;
-  }
+  while (a.current.month < target) beginMonth(s, a);
+}
+function refresh(s, a) {
+  if (a.nextTier !== 0) rollTo(s, a, s.time);
+  if (a.bookIndex === s.books.length - 1 && a.seenTerms === s.terms + a.ownTerms) return;
+  const next = s.books[a.bookIndex + 1];
+  if (next !== void 0) endPeriod(a, next.from);
+  a.bookIndex = s.books.length - 1;
   followTerms(s, a);
 }
-function beginPeriod(a, at, tier2, book) {
-  const ended = openPeriod(a);
-  ended.end = Math.max(at, ended.start);
-  a.current.periods.push(newPeriod(ended.end, tier2, book));
+function endPeriod(a, at) {
+  const { month, start, periods: periods2 } = a.current;
+  const open2 = openPeriod(a);
+  const began = periods2.length > 1 ? periods2[periods2.length - 2].end : start;
+  const end2 = Math.max(began, Math.min(at, monthStart(month + 1)));
+  if (end2 === began && isEmpty(open2)) return;
+  Object.assign(open2, { end: end2, tier: a.tier, bookIndex: a.bookIndex });
+  periods2.push(newPeriod());
 }
 function beginMonth(s, a) {
   const start = monthStart(a.current.month + 1);
-  countStorage(s, a, start);
-  const ended = openPeriod(a);
-  ended.end = start;
+  countStorage(a, start);
+  Object.assign(openPeriod(a), { end: start, tier: a.tier, bookIndex: a.bookIndex });
   a.current.tier = a.tier;
-  a.current.book = ended.book;
-  if (a.nextTier !== 0 && a.nextTier !== a.tier) {
-    a.tier = a.nextTier;
-    a.ownTerms++;
-  }
-  a.nextTier = 0;
   const leaving = a.previous;
-  const next = newMonth(a.current.month + 1, start, a.tier, s, ended.book);
   if (leaving !== void 0) {
     s.sink.closed(a, showStatement(s, a, leaving));
     s.counts.closed++;
     for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
   }
   a.previous = a.current;
-  a.current = next;
+  a.current = newMonth(a.current.month + 1, start, a.tier);
+  const { nextTier } = a;
+  a.nextTier = 0;
+  if (nextTier === 0 || nextTier === a.tier) return;
+  a.tier = nextTier;
+  a.bookIndex = s.books.length - 1;
+  a.ownTerms++;
+  followTerms(s, a);
 }
 function followTerms(s, a) {
   const terms = s.terms + a.ownTerms;
@@ -945,8 +992,8 @@ function followTerms(s, a) {
 function setTier(s, a, tier2) {
   a.nextTier = 0;
   if (tier2 === a.tier) return;
+  endPeriod(a, s.time);
   a.tier = tier2;
-  beginPeriod(a, s.time, tier2, openPeriod(a).book);
   a.ownTerms++;
   followTerms(s, a);
 }
@@ -982,7 +1029,8 @@ function trimKept(a, quotaKey) {
 function inOrder(x, y) {
   return x.sequence - y.sequence || x.index - y.index;
 }
-function keepPaid(a, h) {
+function keepPaid(a, served2) {
+  const h = { ...served2 };
   const most = a.makers[h.quotaKey];
   if (most === 0) return;
   const key = h.month * 16 + h.quotaKey;
@@ -1080,21 +1128,25 @@ function keyLimit(l, quotaKey) {
   for (const q of l.quotas) if (q.quotaKey === quotaKey) return q.limit;
   return void 0;
 }
-function capSpent(s, a, owner, period) {
+function daySpent(s, a) {
+  return Math.max(a.spending.day, countingDay(a, s.time));
+}
+function capSpent(a, owner, period, on) {
   const { spending } = owner;
   if (period === capTotal) return spending.total;
-  if (period === capDay) return spending.day >= countingDay(a, s.time) ? spending.today : 0;
+  if (period === capDay) return spending.day === on ? spending.today : 0;
   if ("current" in owner) return owner.current.spentSum;
   return owner.month === a.current.month ? owner.spent.reduce((x, y) => x + y, 0) : 0;
 }
-function capEnd(s, a, owner, cap2) {
-  if (cap2.period === capDay) return (Math.max(countingDay(a, s.time), owner.spending.day) + 1) * day;
-  return cap2.period === capMonth ? monthStart(a.current.month + 1) : 0;
+function capEnd(cap2, on, month) {
+  if (cap2.period === capDay) return (on + 1) * day;
+  return cap2.period === capMonth ? monthStart(month + 1) : 0;
 }
 function reachedCap(s, a, l, price) {
   if (price === 0) return void 0;
-  if (l?.cap !== void 0 && capSpent(s, a, l, l.cap.period) + price > l.cap.amount) return { cap: l.cap, ofKey: true };
-  if (a.cap !== void 0 && capSpent(s, a, a, a.cap.period) + price > a.cap.amount) return { cap: a.cap, ofKey: false };
+  const on = daySpent(s, a);
+  if (l?.cap !== void 0 && capSpent(a, l, l.cap.period, on) + price > l.cap.amount) return { cap: l.cap, ofKey: true };
+  if (a.cap !== void 0 && capSpent(a, a, a.cap.period, on) + price > a.cap.amount) return { cap: a.cap, ofKey: false };
   return void 0;
 }
 
@@ -1130,7 +1182,7 @@ var keyRevoked = 6;
 var test = 15;
 var topUpOff = 18;
 var payment = 19;
-var contentTypes = 212928;
+var contentTypes = 114624;
 var defaultThresholds = [50, 80, 100];
 var warnings = [7 * day, day];
 function wants(w2, type) {
@@ -1150,15 +1202,16 @@ function alert(s, a, type, webhooks, fields3) {
   const sum = s.hash([new TextEncoder().encode("alert"), s.chain, keyBytes(a.id), order]);
   const view2 = new DataView(sum.buffer, sum.byteOffset);
   const id = `evt_${base62(view2.getBigUint64(0), 11)}${base62(view2.getBigUint64(8), 11)}`;
+  const alerts = s.effects.alerts ??= [];
   const j = {
     id,
-    position: position(s.sequence, index),
+    position: position(s.sequence, alerts.length),
     account: idNumber(a.id).toString(),
     time_ms: String(s.time),
     type: alertTypes[type]
   };
   if (webhooks.length > 0) j["webhooks"] = webhooks.map((w2) => idNumber(w2.id).toString());
-  (s.effects.alerts ??= []).push(Object.assign(j, fields3));
+  alerts.push(Object.assign(j, fields3));
   return id;
 }
 function alertAdmitted(s, a, h, before2) {
@@ -1171,17 +1224,18 @@ function alertAdmitted(s, a, h, before2) {
     crossings(s, a, quota, `${h.quotaKey}`, used - 1, used, limit3, from, until, fields3);
   }
   if (h.charge !== chargeCredits) return;
+  alertBalance(s, a, before2);
   if (h.lineage?.cap !== void 0) alertCap(s, a, h, h.lineage, h.lineage.cap);
   if (a.cap !== void 0) alertCap(s, a, h, void 0, a.cap);
-  alertBalance(s, a, before2);
 }
 function alertCap(s, a, h, l, cap2) {
-  const spent = capSpent(s, a, l ?? a, cap2.period);
-  const until = capEnd(s, a, l ?? a, cap2);
+  const on = daySpent(s, a);
+  const spent = capSpent(a, l ?? a, cap2.period, on);
+  const until = capEnd(cap2, on, a.current.month);
   const from = cap2.period === capDay ? until - day : cap2.period === capMonth ? monthStart(a.current.month) : 0;
   const fields3 = {};
   put(fields3, "key_cap", l !== void 0);
-  if (l !== void 0) put(fields3, "key", h.key);
+  if (l !== void 0) put(fields3, "key", a.keys.find((k2) => k2.lineage === l && !k2.replaced)?.number ?? l.line);
   crossings(s, a, capAlert, `${l?.line ?? ""}/${cap2.period}`, spent - h.cost, spent, cap2.amount, from, until, fields3);
 }
 function crossings(s, a, type, of, before2, after, limit3, from, until, fields3) {
@@ -1205,12 +1259,12 @@ function crossings(s, a, type, of, before2, after, limit3, from, until, fields3)
 }
 function alertBalance(s, a, before2) {
   const by = /* @__PURE__ */ new Map();
-  for (const w2 of subscribed(a, balance)) {
+  for (const w2 of s.answers ? subscribed(a, balance) : []) {
     const value = w2.balanceBelow;
     if (value === 0 || before2 < value || a.available >= value || a.low.has(value)) continue;
     by.set(value, [...by.get(value) ?? [], w2]);
   }
-  for (const [value, webhooks] of by) {
+  for (const [value, webhooks] of [...by].sort(([x], [y]) => y - x)) {
     a.low.add(value);
     const j = {};
     u64(j, "balance_micros", a.available);
@@ -1218,44 +1272,67 @@ function alertBalance(s, a, before2) {
     alert(s, a, balance, webhooks, j);
   }
 }
+function forgetNotified(a) {
+  const watched = new Set(subscribed(a, balance).map((w2) => w2.balanceBelow));
+  for (const value of a.low) if (!watched.has(value)) a.low.delete(value);
+  if (a.webhooks.length === 0) a.notified.clear();
+}
 function raised(a) {
   for (const value of a.low) if (a.available >= value) a.low.delete(value);
 }
 function watchKeys(s, a) {
   if (!s.answers) return;
-  if (subscribed(a, keyExpires).length === 0) {
-    s.warnings.delete(a);
-    a.warned.clear();
-    return;
+  const before2 = a.warned;
+  a.warned = /* @__PURE__ */ new Map();
+  const wanted = subscribed(a, keyExpires).length > 0;
+  for (const k2 of wanted ? a.keys : []) {
+    if (k2.expires === 0 || k2.replaced || !isLive(k2, s.time)) continue;
+    const same3 = before2.get(k2.number);
+    const given = warnings.filter((w2) => k2.expires - w2 <= s.time).length;
+    a.warned.set(k2.number, same3?.expires === k2.expires ? same3 : { expires: k2.expires, given });
   }
-  s.warnings.add(a);
-  for (const k2 of a.keys) {
-    if (a.warned.get(k2.number)?.expires === k2.expires) continue;
-    a.warned.set(k2.number, { expires: k2.expires, given: warnings.filter((w2) => k2.expires - w2 <= s.time).length });
-  }
+  if (a.warned.size > 0) s.warnings.add(a);
+  else s.warnings.delete(a);
 }
 function warnExpiring(s) {
-  for (const a of s.warnings) {
-    for (const k2 of a.keys) {
-      const state = a.warned.get(k2.number);
-      if (state === void 0 || k2.expires === 0 || k2.replaced || !isLive(k2, s.time)) continue;
-      for (let w2 = warnings[state.given]; w2 !== void 0 && k2.expires - w2 <= s.time; w2 = warnings[state.given]) {
+  const due2 = [];
+  for (const account2 of s.warnings) {
+    for (const [number2, state] of account2.warned) {
+      for (let w2 = warnings[state.given]; w2 !== void 0 && state.expires - w2 <= s.time; w2 = warnings[state.given]) {
         state.given++;
         const fields3 = {};
-        put(fields3, "key", k2.number);
-        u64(fields3, "expires_ms", k2.expires);
+        put(fields3, "key", number2);
+        u64(fields3, "expires_ms", state.expires);
         fields3["days_before"] = w2 / day;
-        alert(s, a, keyExpires, subscribed(a, keyExpires), fields3);
+        due2.push({ at: state.expires - w2, account: account2, fields: fields3 });
       }
     }
   }
+  due2.sort((x, y) => x.at - y.at || (x.account.id < y.account.id ? -1 : x.account.id > y.account.id ? 1 : 0));
+  for (const { account: account2, fields: fields3 } of due2) alert(s, account2, keyExpires, subscribed(account2, keyExpires), fields3);
 }
-function alertKey(s, a, type, k2) {
+function knownKeys(s, a) {
+  const watched = s.answers && subscribed(a, keyCreated).length + subscribed(a, keyRevoked).length > 0;
+  if (!watched) return void 0;
+  return a.keys.map((key) => ({ key, version: key.version, replaced: key.replaced, live: isLive(key, s.time), expires: key.expires }));
+}
+function alertKeys(s, a, before2) {
+  if (before2 === void 0) return;
+  for (const k2 of a.keys) {
+    if (!before2.some((b) => b.key === k2 && b.version === k2.version)) alertKey(s, a, keyCreated, k2, k2.expires);
+  }
+  for (const b of before2) {
+    if (!b.live) continue;
+    const live = a.keys.includes(b.key) && b.key.version === b.version && isLive(b.key, s.time);
+    if (!live || b.key.replaced !== b.replaced) alertKey(s, a, keyRevoked, b.key, live ? b.key.expires : 0);
+  }
+}
+function alertKey(s, a, type, k2, expires) {
   const webhooks = subscribed(a, type);
-  if (!s.answers || webhooks.length === 0) return;
+  if (webhooks.length === 0) return;
   const fields3 = {};
   put(fields3, "key", k2.number);
-  u64(fields3, "expires_ms", type === keyRevoked && k2.revoked !== 0 ? 0 : k2.expires);
+  u64(fields3, "expires_ms", expires);
   fields3["key_name"] = k2.lineage.name;
   alert(s, a, type, webhooks, fields3);
 }
@@ -1286,7 +1363,7 @@ var types = {
   reversal: "LEDGER_REVERSAL"
 };
 var typeNumbers = new Map(Object.values(types).map((type, i) => [type, i + 1]));
-function count(m, e, aboutRequest, left) {
+function count2(m, e, aboutRequest, left) {
   if (left) m.adjusted += e.amount;
   else if (e.type === types.grant || e.type === types.payment) m.granted += e.amount;
   else if (e.type === types.charge) m.charged -= e.amount;
@@ -1308,7 +1385,7 @@ function enter(s, a, e) {
     request: hold?.request ?? e.request ?? ""
   });
   a.settled += e.amount;
-  count(month ?? a.current, e, hold !== void 0, month === void 0);
+  count2(month ?? a.current, e, hold !== void 0, month === void 0);
   s.counts.ledger++;
   const j = { id: position(s.sequence, s.entries++), account: idNumber(a.id).toString() };
   u64(j, "time_ms", hold === void 0 ? e.settled : Math.min(Math.max(hold.time, hold.day * day), (hold.day + 1) * day - 1));
@@ -1396,21 +1473,28 @@ function leave(s, a, g, now) {
   a.available -= left;
   enter(s, a, { type: types.expiry, amount: -left, settled: now, reason: g.reason });
 }
+function isKept(a, g) {
+  const took = (h) => h.uses?.some((u) => u.grant === g) ?? false;
+  return g.left > 0 || [...a.holds].some(took) || [...a.kept.values()].some((list) => list.some(took));
+}
 function expire(s, a, g, now) {
   g.over = true;
   if (g.left === 0) return;
   a.grants.splice(a.grants.indexOf(g), 1);
+  const before2 = a.available;
   leave(s, a, g, now);
+  alertBalance(s, a, before2);
 }
 function countSpending(a, h, price, sign) {
   const amount = sign * price;
+  const on = sign > 0 ? Math.max(a.spending.day, h.day) : h.day;
   for (const spending of [a.spending, h.lineage?.spending]) {
     if (spending === void 0) continue;
-    if (spending.day < h.day) {
-      spending.day = h.day;
+    if (spending.day < on) {
+      spending.day = on;
       spending.today = 0;
     }
-    if (spending.day === h.day || sign > 0) spending.today += amount;
+    if (spending.day === on) spending.today += amount;
     spending.total += amount;
   }
   if (h.lineage?.month === h.month) {
@@ -2070,8 +2154,9 @@ function heldByCap(s, a, l, quotaKey, terms, reached) {
   if (a.open === 0) return false;
   if (quotaFree(a, quotaKey, terms.limit)) return true;
   const { cap: cap2, ofKey } = reached;
-  const counts = (h) => h.charge === chargeCredits && (!ofKey || h.lineage === l) && (cap2.period !== capDay || h.day === countingDay(a, s.time)) && (cap2.period !== capMonth || h.month === a.current.month);
-  let spent = capSpent(s, a, ofKey ? l : a, cap2.period);
+  const on = daySpent(s, a);
+  const counts = (h) => h.charge === chargeCredits && (!ofKey || h.lineage === l) && (cap2.period !== capDay || h.day === on) && (cap2.period !== capMonth || h.month === a.current.month);
+  let spent = capSpent(a, ofKey ? l : a, cap2.period, on);
   for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts(h)) spent -= h.cost;
   spent -= keptCosts(a, counts);
   return spent + terms.price <= cap2.amount;
@@ -2097,18 +2182,18 @@ function refusal(decision, more) {
 function admitAccount(s, m, admitted, index) {
   const a = s.accounts.get(m.account);
   if (a === void 0) return refusal("INVALID_KEY", { final: true });
+  if (a.nextTier !== 0) touch(s, a, s.time);
   const key = validKey(a, m, s.time);
   const early = earlyRefusal(s, a, m, key);
   if (early !== void 0) return s.answers ? { ...early, ...tierOf(s, a), final: true } : early;
-  touch(s, a, s.time);
   const repeated = refusedRepeat(s, a, m);
   if (repeated !== void 0) return s.answers ? { ...repeated, ...room(s, a, m) } : repeated;
+  touch(s, a, s.time);
   return decide(s, a, key, m, admitted, index);
 }
 function tierOf(s, a) {
-  const tier2 = a.nextTier !== 0 && monthOf(s.time) > a.current.month ? a.nextTier : a.tier;
-  const v = { tier: tier2 };
-  const plan = s.book.planName(tier2);
+  const v = { tier: a.tier };
+  const plan = s.book.planName(a.tier);
   if (plan !== "") v["plan"] = plan;
   return v;
 }
@@ -2123,14 +2208,16 @@ function earlyRefusal(s, a, m, key) {
 }
 function room(s, a, m) {
   const { limit: limit3 } = planOf(s.book, a.tier).terms[m.quotaKey];
+  const month = Math.max(a.current.month, monthOf(s.time));
+  const used = month === a.current.month ? a.current.used[m.quotaKey] : 0;
   const v = tierOf(s, a);
   u64(v, "limit", limit3);
-  u64(v, "remaining", limit3 < 0 ? -1 : Math.max(0, limit3 - a.current.used[m.quotaKey]));
-  v["reset_seconds"] = untilSeconds(s, monthStart(a.current.month + 1));
+  u64(v, "remaining", limit3 < 0 ? -1 : Math.max(0, limit3 - used));
+  v["reset_seconds"] = untilSeconds(s, monthStart(month + 1));
   return v;
 }
 function untilSeconds(s, ms) {
-  return Math.ceil((ms - s.time) / 1e3);
+  return Math.max(0, Math.ceil((ms - s.time) / 1e3));
 }
 function refusedRepeat(s, o, m) {
   if (o.failed > tolerated) {
@@ -2197,7 +2284,7 @@ function capReached(s, a, key, m, terms, reached) {
   if (!s.answers) return v;
   if (reached.ofKey) v["key_cap"] = true;
   v["cap"] = showCap(reached.cap);
-  const end2 = capEnd(s, a, reached.ofKey ? key.lineage : a, reached.cap);
+  const end2 = capEnd(reached.cap, daySpent(s, a), a.current.month);
   const retry = end2 === 0 || terms.price > reached.cap.amount ? 0 : untilSeconds(s, end2);
   return waits(v, room(s, a, m), heldByCap(s, a, key.lineage, m.quotaKey, terms, reached), retry);
 }
@@ -2228,6 +2315,7 @@ function newHold(s, o, m, admitted, index) {
     result: open,
     closed: 0,
     timedOut: false,
+    confirmed: false,
     remembered: false,
     makesRoom: false,
     message: admitted,
@@ -2322,22 +2410,26 @@ function reportUse(s, a, h, used, overage, spent) {
   (s.effects.usage ??= []).push(j);
 }
 function admitNetwork(s, m, admitted, index) {
-  let n = s.networks.get(m.account);
-  if (n === void 0) s.networks.set(m.account, n = newNetwork(m.account));
+  const n = s.networks.get(m.account) ?? newNetwork(m.account);
   const repeated = refusedRepeat(s, n, m);
   if (repeated !== void 0) return s.answers ? { ...repeated, ...windowRoom(s, n) } : repeated;
   const limit3 = s.book.anonymousLimit;
   if (n.admitted.length >= limit3) {
-    const v = refusal("ANONYMOUS_LIMIT", {});
-    if (!s.answers) return v;
-    const leaves = n.admitted[n.admitted.length - limit3];
-    const retry = limit3 === 0 || leaves === void 0 ? 0 : untilSeconds(s, leaves + s.book.anonymousWindow);
-    return waits(v, windowRoom(s, n), heldByWindow(n, limit3), retry);
+    const v2 = refusal("ANONYMOUS_LIMIT", {});
+    if (!s.answers) return v2;
+    const retry = windowReset(s, n);
+    const more = windowRoom(s, n);
+    put(more, "reset_seconds", retry);
+    return waits(v2, more, heldByWindow(n, limit3), retry);
   }
+  s.networks.set(n.id, n);
   const h = newHold(s, n, m, admitted, index);
   h.network = n;
   enterWindow(s, n, s.time);
-  return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : noVerdict;
+  if (!s.answers) return noVerdict;
+  const v = { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) };
+  put(v, "reset_seconds", windowReset(s, n));
+  return v;
 }
 function enterWindow(s, n, time2) {
   n.admitted.push(time2);
@@ -2348,9 +2440,12 @@ function windowRoom(s, n) {
   const v = {};
   u64(v, "limit", limit3);
   u64(v, "remaining", Math.max(0, limit3 - n.admitted.length));
-  const oldest = n.admitted[0];
-  if (oldest !== void 0) v["reset_seconds"] = untilSeconds(s, oldest + s.book.anonymousWindow);
   return v;
+}
+function windowReset(s, n) {
+  const { anonymousLimit: limit3, anonymousWindow: window } = s.book;
+  const leaves = n.admitted[Math.max(0, n.admitted.length - limit3)];
+  return leaves === void 0 ? 0 : untilSeconds(s, leaves + window);
 }
 
 // src/show.ts
@@ -2361,11 +2456,20 @@ function showCap(cap2) {
   u64(j, "amount_micros", cap2.amount);
   return j;
 }
-function showCapStatus(s, a, owner, cap2) {
+function showCapStatus(a, owner, cap2, at) {
   const j = { cap: showCap(cap2) };
-  u64(j, "spent_micros", capSpent(s, a, owner, cap2.period));
-  u64(j, "reset_ms", capEnd(s, a, owner, cap2));
+  u64(j, "spent_micros", shownSpent(a, owner, cap2, at));
+  u64(j, "reset_ms", capEnd(cap2, shownDay(owner, at), monthOf(at)));
   return j;
+}
+function shownDay(owner, at) {
+  return Math.max(owner.spending.day, dayOf(at));
+}
+function shownSpent(a, owner, cap2, at) {
+  return capSpent(a, owner, cap2.period, shownDay(owner, at));
+}
+function keysAt(s, a) {
+  return Math.max(s.time, monthStart(a.current.month));
 }
 function balanceOf(a) {
   return a.available - a.owed;
@@ -2391,7 +2495,7 @@ function showKey2(s, a, k2, inOutcome) {
       return line2;
     });
   }
-  if (l.cap !== void 0) j["cap"] = showCapStatus(s, a, l, l.cap);
+  if (l.cap !== void 0) j["cap"] = showCapStatus(a, l, l.cap, keysAt(s, a));
   const usage2 = showKeyUsage(a, l);
   if (usage2.length > 0) j["usage"] = usage2;
   if (!inOutcome) u64(j, "fingerprint", idNumber(k2.fingerprint));
@@ -2413,14 +2517,15 @@ function showKeyUsage(a, l) {
 }
 function isCapped(s, a, k2) {
   const l = k2.lineage;
-  if (l.cap === void 0 && a.cap === void 0) return false;
   const admits = (quotaKey) => l.scopes.length === 0 || l.scopes.includes(quotaKey);
-  const sold = planOf(s.book, a.tier).terms.filter((t, quotaKey) => t.overage && t.limit >= 0 && admits(quotaKey));
-  return sold.length > 0 && sold.every((t) => reachedCap(s, a, l, t.price) !== void 0);
+  const sold = planOf(s.book, a.tier).terms.filter((t, quotaKey) => t.overage && t.price > 0 && admits(quotaKey));
+  if (sold.length === 0) return false;
+  const cheapest = Math.min(...sold.map((t) => t.price));
+  return [l, a].some((owner) => owner.cap !== void 0 && shownSpent(a, owner, owner.cap, keysAt(s, a)) + cheapest > owner.cap.amount);
 }
 function showAccount(s, a) {
   touch(s, a, s.time);
-  countStorage(s, a, s.time);
+  countStorage(a, s.time);
   const statements = [a.previous, a.current].filter((m) => m !== void 0).map((m) => showStatement(s, a, m));
   const j = { account: showId(a.id), usage: showUsageAnswer(s, a), statements };
   if (a.subscriptions.length > 0 || a.topUp !== void 0) j["plan"] = showPlan(s, a);
@@ -2458,7 +2563,7 @@ function showUsageAnswer(s, a) {
   u64(j, "suspended_ms", a.suspended);
   put(j, "suspension_reason", a.suspensionReason);
   if (a.keys.length > 0) j["keys"] = a.keys.map((k2) => showKey2(s, a, k2, false));
-  if (a.cap !== void 0) j["cap"] = showCapStatus(s, a, a, a.cap);
+  if (a.cap !== void 0) j["cap"] = showCapStatus(a, a, a.cap, s.time);
   const grants = a.grants.filter((g) => g.left > 0);
   if (grants.length > 0) {
     j["grants"] = grants.map((g) => {
@@ -2534,14 +2639,12 @@ function showPayment(p) {
   return j;
 }
 function showNetwork(s, n) {
-  const limit3 = s.book?.anonymousLimit ?? 0;
-  const window = s.book?.anonymousWindow ?? 0;
+  const { book } = s;
   const j = {};
-  put(j, "limit", limit3);
-  put(j, "remaining", Math.max(0, limit3 - n.admitted.length));
-  const oldest = n.admitted[0];
-  put(j, "reset_seconds", oldest === void 0 ? 0 : untilSeconds(s, oldest + window));
-  u64(j, "window_ms", window);
+  put(j, "limit", book?.anonymousLimit);
+  put(j, "remaining", Math.max(0, (book?.anonymousLimit ?? 0) - n.admitted.length));
+  put(j, "reset_seconds", book === void 0 ? 0 : windowReset(s, n));
+  u64(j, "window_ms", book?.anonymousWindow ?? 0);
   return { network: showId(n.id), allowance: j };
 }
 
@@ -2650,12 +2753,12 @@ async function compareBooks(s, recorder, lines, hash, report) {
   const found = new Digests(hash);
   const shown2 = /* @__PURE__ */ new Set();
   recorder.end(s);
-  let count3 = 0;
+  let count4 = 0;
   let last = { account: "", table: 0 };
   for await (const text3 of lines) {
-    count3++;
+    count4++;
     const line2 = parseLine2(text3);
-    const what = `books line ${count3}`;
+    const what = `books line ${count4}`;
     if (line2 === void 0) {
       report.add({ partition, what, expected: "an entry, a statement or an account", found: text3 });
       continue;
@@ -2676,7 +2779,7 @@ async function compareBooks(s, recorder, lines, hash, report) {
   for (const id of s.accounts.keys()) {
     if (!shown2.has(id)) report.add({ partition, account: showId(id), what: "account", expected: "present", found: "missing" });
   }
-  return { lines: count3, suspects: suspectsOf(recorder.digests, found) };
+  return { lines: count4, suspects: suspectsOf(recorder.digests, found) };
 }
 function compareAccount(s, line2, report) {
   const a = s.accounts.get(line2.account);
@@ -2758,7 +2861,6 @@ function ownerOf(h) {
   return h.account ?? h.network;
 }
 function addFailure(s, o) {
-  if ("current" in o) touch(s, o, s.time);
   o.failures.push(s.time);
   o.failed++;
   s.failures.push({ owner: o, time: s.time });
@@ -2768,13 +2870,17 @@ function remember(s, h, at) {
   h.remembered = true;
   s.remembered.push(h);
 }
+function isMovable(h) {
+  return h.charge === chargeCredits && !h.makesRoom;
+}
 function forget(s, h) {
   h.remembered = false;
   forgetKnown(s, h);
   freeId(s, h);
-  if (h.account === void 0) return;
-  if (h.timedOut && h.result === closedServed) finish(s, h.account, h);
-  else removeHold(h.account, h);
+  if (h.account === void 0) return reap(s, h.network);
+  if (!h.timedOut || h.result !== closedServed) return removeHold(h.account, h);
+  if (isMovable(h)) refresh(s, h.account);
+  finish(s, h.account, h);
 }
 function finish(s, a, h) {
   removeHold(a, h);
@@ -2790,7 +2896,8 @@ function serve(s, h, at, byTimeout) {
   h.timedOut = byTimeout;
   const a = h.account;
   if (a !== void 0) {
-    touch(s, a, at);
+    if (byTimeout) rollTo(s, a, at);
+    if (isMovable(h)) refresh(s, a);
     if (h.returned > 0) {
       enter(s, a, { type: types.adjustment, amount: h.returned, settled: at, reason: freed, hold: h });
       enter(s, a, { type: types.charge, amount: -h.returned, settled: at, hold: h });
@@ -2810,6 +2917,7 @@ function voidOpen(s, h, at, byTimeout, fromEdge) {
   h.result = closedVoid;
   h.timedOut = byTimeout;
   freeId(s, h);
+  if (byTimeout && h.account !== void 0) rollTo(s, h.account, at);
   undo(s, h, at);
   if (h.write && (byTimeout || fromEdge)) addLate(s, h, at);
   if (byTimeout) remember(s, h, at);
@@ -2822,7 +2930,7 @@ function undo(s, h, at) {
     return;
   }
   const a = h.account;
-  touch(s, a, at);
+  refresh(s, a);
   if (a.holds.delete(h)) countMaker(a, h, false);
   const paid = h.charge === chargeCredits;
   const final = makesRoom(s, a, h);
@@ -2896,9 +3004,10 @@ function settle(s, h, x, fromEdge) {
   }
   if (!h.timedOut) return;
   if (h.account !== void 0) touch(s, h.account, s.time);
-  if (!fromEdge && isVoid) o.late.delete(h.request);
   if (h.result === result) {
     if (!isVoid || !fromEdge) h.timedOut = false;
+    if (h.confirmed) return;
+    h.confirmed = true;
     if (h.account !== void 0) {
       if (isVoid) removeHold(h.account, h);
       else finish(s, h.account, h);
@@ -2908,18 +3017,21 @@ function settle(s, h, x, fromEdge) {
     correct(s, h);
     if (failed) addFailure(s, o);
   } else {
-    const late = o.late.get(h.request);
-    if (!fromEdge || s.rules >= 5) o.late.delete(h.request);
+    if (s.rules >= 5) takeLate(o, h.request, h.quotaKey);
     h.result = closedServed;
     h.timedOut = false;
-    const charged = late ?? lateOf(h, s.time);
-    const named = x.anonymous ? s.networks.get(x.account) : s.accounts.get(x.account);
+    if (x.quotaKey < 1 || x.quotaKey > quotaKeys) return;
+    const charged = lateOf(h, s.time);
+    const named = x.anonymous ? networkOf(s, x.account) : s.accounts.get(x.account);
     if (named !== void 0) chargeLate(s, { ...charged, owner: named, quotaKey: x.quotaKey, lineage: lineageIn(named, charged) });
   }
 }
 function lineageIn(o, late) {
   if (o === late.owner || !("keys" in o)) return late.lineage;
-  return o.keys.find((k2) => k2.lineage.line === late.lineage?.line)?.lineage;
+  const a = o;
+  const line2 = late.lineage?.line ?? 0;
+  if (line2 === 0 || !a.keyed) return a.defaultLineage;
+  return a.keys.find((k2) => k2.lineage.line === line2)?.lineage;
 }
 function correct(s, h) {
   const a = h.account;
@@ -2939,15 +3051,19 @@ function lateOf(h, time2) {
 function addLate(s, h, at) {
   const late = lateOf(h, at);
   const { late: all } = late.owner;
-  all.set(late.request, late);
+  if (all.length >= mostLate) all.shift();
+  all.push(late);
   s.late.push(late);
-  if (all.size > mostLate) all.delete(all.keys().next().value);
+}
+function takeLate(o, request, quotaKey) {
+  const i = o.late.findIndex((l) => l.request === request && l.quotaKey === quotaKey);
+  return i < 0 ? void 0 : o.late.splice(i, 1)[0];
 }
 function chargeLate(s, late) {
   if ("admitted" in late.owner) {
     const n = late.owner;
     if (n.admitted.length < (s.book?.anonymousLimit ?? 0)) enterWindow(s, n, s.time);
-    return;
+    return reap(s, n);
   }
   const a = late.owner;
   touch(s, a, s.time);
@@ -3006,6 +3122,7 @@ function lateHold(s, a, late) {
     result: closedServed,
     closed: s.time,
     timedOut: false,
+    confirmed: false,
     remembered: false,
     makesRoom: false,
     message: void 0,
@@ -3097,14 +3214,17 @@ function settleFromEdge(s, x) {
     settle(s, h, x, true);
     return;
   }
-  const o = settledOwner(s, x);
-  if (x.result === voided && x.failed && o !== void 0) addFailure(s, o);
+  if (x.result !== voided || !x.failed) return;
+  const a = x.anonymous ? void 0 : s.accounts.get(x.account);
+  if (a !== void 0) touch(s, a, s.time);
+  const o = x.anonymous ? networkOf(s, x.account) : a;
+  if (o !== void 0) addFailure(s, o);
 }
-function refuse(s, reason2, count3) {
+function refuse(s, reason2, count4) {
   const refused = s.effects.refused ??= [];
   const same3 = refused.find((r) => r.reason === reason2);
-  if (same3 !== void 0) same3.count += count3;
-  else refused.push({ reason: reason2, count: count3 });
+  if (same3 !== void 0) same3.count += count4;
+  else refused.push({ reason: reason2, count: count4 });
 }
 function ofDomain(stream, source) {
   const match = /^([A-Z]+)_(0|[1-9][0-9]{0,3})$/.exec(source);
@@ -3113,15 +3233,15 @@ function ofDomain(stream, source) {
 var ahead = 10 * minute;
 function foldDomain(s, domain, m, clock) {
   const { stream, keys } = domains[domain];
+  if (m.number !== 0 || m.admissions.length > 0) return refuse(s, "malformed", m.admissions.length + m.settlements.length);
   if (m.loss !== void 0) recordLoss(s, m.loss);
   if (m.settlements.length === 0) return;
   if (!ofDomain(stream, m.source)) return refuse(s, "source", m.settlements.length);
-  if (m.number !== 0 || m.admissions.length > 0) return refuse(s, "malformed", m.settlements.length);
   const mark = s.domains.get(m.source) ?? { watermark: 0, latest: 0, floor: 0 };
   s.domains.set(m.source, mark);
   const before2 = { ...mark };
   const fresh = { watermark: 0, latest: 0 };
-  let recreated = 0;
+  let recreated = false;
   for (const x of m.settlements) {
     s.counts.settlements++;
     if (x.sequence === 0 || x.stored === 0) {
@@ -3132,16 +3252,16 @@ function foldDomain(s, domain, m, clock) {
     const seen = x.stored <= before2.floor || old;
     const stored = Math.min(x.stored, clock + ahead);
     if (!seen) {
-      if (x.sequence <= before2.watermark && recreated === 0) recreated = x.sequence;
+      recreated ||= x.sequence <= before2.watermark;
       fresh.watermark = Math.max(fresh.watermark, x.sequence);
       fresh.latest = Math.max(fresh.latest, stored);
     }
-    mark.watermark = Math.max(mark.watermark, x.sequence);
-    mark.latest = Math.max(mark.latest, stored);
     settleFromDomain(s, domain, keys, x, seen);
   }
-  if (recreated === 0) return;
-  Object.assign(mark, fresh, { floor: before2.latest });
+  mark.latest = Math.max(mark.latest, fresh.latest);
+  mark.watermark = recreated ? fresh.watermark : Math.max(mark.watermark, fresh.watermark);
+  if (!recreated) return;
+  mark.floor = before2.latest;
   (s.effects.recreated ??= []).push({
     stream: m.source,
     watermark: String(before2.watermark),
@@ -3156,24 +3276,18 @@ function settleFromDomain(s, domain, keys, x, seen) {
   }
   if (!seen) {
     store(s, x);
-    const a = x.anonymous ? void 0 : s.accounts.get(x.account);
-    if (x.content !== void 0 && a !== void 0 && s.answers) alertContent(s, a, domain, x.content);
+    const a = x.anonymous || x.content === void 0 ? void 0 : s.accounts.get(x.account);
+    if (a !== void 0) touch(s, a, s.time);
+    if (a !== void 0 && s.answers) alertContent(s, a, domain, x.content);
   }
   if (x.request === "") return;
   const h = s.known.get(x.request);
   const o = settledOwner(s, x);
-  if (h !== void 0) {
-    if (h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
-    else if (!seen && o !== void 0) refuse(s, "hold", 1);
-    return;
-  }
-  const late = o?.late.get(x.request);
-  if (late === void 0 || late.quotaKey !== x.quotaKey) {
+  const late = o === void 0 ? void 0 : takeLate(o, x.request, x.quotaKey);
+  if (h !== void 0 && h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
+  else if (late === void 0) {
     if (!seen) refuse(s, "hold", 1);
-    return;
-  }
-  o.late.delete(x.request);
-  if (x.result === served) chargeLate(s, late);
+  } else if (x.result === served) chargeLate(s, late);
 }
 function recordLoss(s, l) {
   const name = `${l.stream} ${l.first} ${l.last}`;
@@ -3589,9 +3703,8 @@ function validRules(s, r) {
     if (!known(q.quotaKey) || q.quotaKey <= last) return false;
     last = q.quotaKey;
   }
-  if (r.expiresIn !== void 0) {
-    if (r.expiresIn <= 0) return false;
-  } else if (r.expires !== void 0 && r.expires !== 0 && r.expires <= s.time) return false;
+  if (r.expiresIn !== void 0 && r.expiresIn <= 0) return false;
+  if (r.expires !== void 0 && r.expires !== 0 && r.expires <= s.time) return false;
   return validCap(r.cap);
 }
 function setRules(s, k2, r) {
@@ -3603,36 +3716,30 @@ function setRules(s, k2, r) {
   if (r.expiresIn !== void 0) k2.expires = s.time + r.expiresIn;
   else if (r.expires !== void 0) k2.expires = r.expires;
 }
-function nameTaken(s, a, name, own) {
-  return a.keys.some((k2) => k2.lineage !== own && k2.lineage.name === name && isLive(k2, s.time));
+function nameTaken(s, a, name) {
+  return a.defaultLineage.name === name || a.keys.some((k2) => k2.lineage.name === name && isLive(k2, s.time));
 }
 function freeName(s, a) {
-  for (let n = 2; ; n++) if (!nameTaken(s, a, `default ${n}`, void 0)) return `default ${n}`;
+  for (let n = 2; ; n++) if (!nameTaken(s, a, `default ${n}`)) return `default ${n}`;
 }
-var noRules = {
-  name: void 0,
-  scopes: void 0,
-  expires: void 0,
-  expiresIn: void 0,
-  quotas: void 0,
-  cap: void 0
-};
 function createKey(s, a, m) {
-  const rules2 = m.rules ?? noRules;
-  if (!validRules(s, rules2) || rules2.name === void 0 && s.rules < 2) return status.invalid;
+  const { rules: rules2 } = m;
+  if (rules2 === void 0 || !validRules(s, rules2) || rules2.name === void 0 && s.rules < 2) return status.invalid;
   const live = a.keys.filter((k2) => k2.number !== 0 && !k2.replaced && isLive(k2, s.time)).length + 1;
   if (live >= mostLive) return status.tooManyKeys;
-  if (s.rules >= 2 && rules2.name !== void 0 && nameTaken(s, a, rules2.name, void 0)) return status.keyNameTaken;
+  if (s.rules >= 2 && rules2.name !== void 0 && nameTaken(s, a, rules2.name)) return status.keyNameTaken;
+  a.keyed = true;
   const number2 = a.nextKey++;
   const lineage = newLineage(number2, rules2.name ?? freeName(s, a));
   const key = newKey(a, number2, lineage, m, s.time);
   setRules(s, key, rules2);
-  changed(s, a);
-  alertKey(s, a, keyCreated, key);
+  forgetEnded(s, a);
   return { status: status.ok, key: showKey2(s, a, key, true) };
 }
 function find(a, number2) {
-  return a.keys.find((k2) => k2.number === number2);
+  const key = a.keys.find((k2) => k2.number === number2);
+  if (key !== void 0) a.keyed = true;
+  return key;
 }
 function findLive(s, a, number2) {
   const k2 = find(a, number2);
@@ -3641,18 +3748,18 @@ function findLive(s, a, number2) {
 function updateKey(s, a, m) {
   const key = findLive(s, a, m.number);
   if (key === void 0) return status.keyNotFound;
-  const rules2 = m.rules ?? noRules;
-  if (!validRules(s, rules2)) return status.invalid;
-  if (s.rules >= 2 && rules2.name !== void 0 && nameTaken(s, a, rules2.name, key.lineage)) return status.keyNameTaken;
+  const { rules: rules2 } = m;
+  if (rules2 === void 0 || !validRules(s, rules2)) return status.invalid;
+  const renamed = rules2.name !== void 0 && rules2.name !== key.lineage.name;
+  if (s.rules >= 2 && renamed && nameTaken(s, a, rules2.name)) return status.keyNameTaken;
   setRules(s, key, rules2);
-  changed(s, a);
   return { status: status.ok, key: showKey2(s, a, key, true) };
 }
 function replaceKey(s, a, m) {
   if (m.overlap < 0 || m.overlap > mostOverlap) return status.invalid;
   const old = findLive(s, a, m.number);
   if (old === void 0) return status.keyNotFound;
-  if (a.keys.filter((k2) => k2.replaced && isLive(k2, s.time)).length >= mostLive) return status.tooManyKeys;
+  if (m.overlap > 0 && a.keys.filter((k2) => k2.replaced && isLive(k2, s.time)).length >= mostLive) return status.tooManyKeys;
   const lifetime = old.expires === 0 ? 0 : old.expires - old.created;
   const ends = s.time + m.overlap;
   old.expires = old.expires === 0 ? ends : Math.min(old.expires, ends);
@@ -3670,28 +3777,22 @@ function replaceKey(s, a, m) {
     key = newKey(a, old.replacedBy, old.lineage, m, s.time);
   }
   key.expires = lifetime === 0 ? 0 : s.time + lifetime;
-  changed(s, a);
-  alertKey(s, a, keyRevoked, old);
+  forgetEnded(s, a);
   return { status: status.ok, key: showKey2(s, a, key, true), old_key_expires_ms: String(old.expires) };
 }
 function revokeKey(s, a, m) {
   const key = find(a, m.number);
   if (key === void 0) return status.keyNotFound;
-  if (isLive(key, s.time)) {
-    key.revoked = s.time;
-    changed(s, a);
-    alertKey(s, a, keyRevoked, key);
-  }
+  if (isLive(key, s.time)) key.revoked = s.time;
   return { status: status.ok, key: showKey2(s, a, key, true) };
 }
 function rotateKey(s, a, m) {
   const key = defaultKey(a);
   if (key === void 0) {
-    newKey(a, 0, newLineage(0, "default"), m, s.time);
+    newKey(a, 0, a.defaultLineage, m, s.time);
     return status.ok;
   }
   for (const k2 of a.keys) if (k2.former && isLive(k2, s.time)) k2.revoked = s.time;
-  alertKey(s, a, keyRevoked, { ...key, expires: 0 });
   Object.assign(key, {
     version: key.version + 1,
     fingerprint: m.fingerprint,
@@ -3701,20 +3802,17 @@ function rotateKey(s, a, m) {
     expires: 0,
     revoked: 0
   });
-  changed(s, a);
   return status.ok;
 }
 function setSpendingCap(s, a, m) {
   if (!validCap(m.cap)) return status.invalid;
+  a.keyed = true;
   a.cap = m.cap === void 0 || m.cap.period === 0 ? void 0 : m.cap;
-  return a.cap === void 0 ? status.ok : { status: status.ok, cap: showCapStatus(s, a, a, a.cap) };
+  return a.cap === void 0 ? status.ok : { status: status.ok, cap: showCapStatus(a, a, a.cap, s.time) };
 }
-function changed(s, a) {
-  const endOf = (k2) => k2.revoked !== 0 ? k2.revoked : k2.expires;
+function forgetEnded(s, a) {
   const ended = a.keys.filter((k2) => k2.number !== 0 && !isLive(k2, s.time));
-  ended.sort((x, y) => endOf(x) - endOf(y) || x.number - y.number);
   for (const k2 of ended.slice(0, Math.max(0, ended.length - mostEnded))) a.keys.splice(a.keys.indexOf(k2), 1);
-  watchKeys(s, a);
 }
 
 // src/payments.ts
@@ -3745,7 +3843,7 @@ function add2(s, a, amount, expires, reason2, position2) {
 function takeAway(s, a, amount) {
   const before2 = a.available;
   take(a, amount);
-  if (s.answers) alertBalance(s, a, before2);
+  alertBalance(s, a, before2);
 }
 function grant(s, a, m, actor, position2) {
   const { amount, reason: reason2 } = m;
@@ -4078,13 +4176,16 @@ function run(s, c, a, position2) {
   if (a === void 0) return status.accountNotFound;
   if (m.kind === kinds2.note) return status.ok;
   if (a.erased !== 0) return status.accountNotFound;
-  if (s.rules < 4 && since4.includes(m.kind)) return status.invalid;
-  return act(s, a, m, c.admin ?? "", position2);
+  const keys = knownKeys(s, a);
+  const result = s.rules < 4 && since4.includes(m.kind) ? status.invalid : act(s, a, m, c.admin ?? "", position2);
+  watchKeys(s, a);
+  alertKeys(s, a, keys);
+  return result;
 }
 function create(s, id, m) {
   const a = newAccount(s, id, m.tier);
   s.accounts.set(id, a);
-  if (m.key !== void 0) newKey(a, 0, newLineage(0, "default"), m.key, s.time);
+  if (m.key !== void 0) newKey(a, 0, a.defaultLineage, m.key, s.time);
   return status.ok;
 }
 function act(s, a, m, actor, position2) {
@@ -4122,7 +4223,7 @@ function act(s, a, m, actor, position2) {
     case kinds2.setWebhook:
       return setWebhook(s, a, m);
     case kinds2.deleteWebhook:
-      return deleteWebhook(s, a, m);
+      return deleteWebhook(a, m);
     case kinds2.testWebhook:
       return testWebhook(s, a, m);
     default:
@@ -4168,7 +4269,6 @@ function standing(s, a, m) {
         topUp: void 0
       });
       s.topUps.delete(a);
-      watchKeys(s, a);
   }
   return status.ok;
 }
@@ -4197,7 +4297,7 @@ function setWebhook(s, a, m) {
   w2.thresholds = [...new Set(w2.thresholds)].sort((x, y) => x - y);
   if (known === void 0) a.webhooks.push(w2);
   else Object.assign(known, w2);
-  watchKeys(s, a);
+  forgetNotified(a);
   const shown2 = { webhook: idNumber(w2.id).toString() };
   put(shown2, "events", w2.events);
   if (w2.thresholds.length > 0) shown2["thresholds"] = w2.thresholds;
@@ -4205,11 +4305,11 @@ function setWebhook(s, a, m) {
   u64(shown2, "created_ms", w2.created);
   return { status: status.ok, webhook: shown2 };
 }
-function deleteWebhook(s, a, m) {
+function deleteWebhook(a, m) {
   const at = a.webhooks.findIndex((w2) => w2.id === m.webhook);
   if (at < 0) return status.webhookNotFound;
   a.webhooks.splice(at, 1);
-  watchKeys(s, a);
+  forgetNotified(a);
   return status.ok;
 }
 function testWebhook(s, a, m) {
@@ -4248,10 +4348,10 @@ var maxOffset = 3650 * day;
 var UnknownRules = class extends Error {
 };
 function takeForce(s, b) {
-  b.follow(s.book);
   s.book = b;
   s.books.push(b);
   s.terms++;
+  trimWindows(s);
 }
 function limitOffset(ms) {
   return Math.max(-maxOffset, Math.min(maxOffset, ms));
@@ -4351,7 +4451,7 @@ function due(s, now) {
     } else if (expires <= now && expires <= timesOut) {
       s.expiries.pop();
       s.time = Math.max(s.time, expires);
-      if (expiry.grant.left > 0) touch(s, expiry.account, expires);
+      if (isKept(expiry.account, expiry.grant)) rollTo(s, expiry.account, expires);
       expire(s, expiry.account, expiry.grant, expires);
     } else if (timesOut <= now) {
       s.time = Math.max(s.time, timesOut);
@@ -4365,25 +4465,29 @@ function end(s, now) {
     s.remembered.shift();
     if (h.remembered) forget(s, h);
   }
-  const window = s.book?.anonymousWindow ?? 0;
-  for (let w2 = s.windows.peek(); w2 !== void 0 && w2.time <= now - window; w2 = s.windows.peek()) {
-    s.windows.shift();
-    if (w2.network.admitted[0] === w2.time) w2.network.admitted.shift();
-    const n = w2.network;
-    if (n.admitted.length + n.known + n.failed + n.late.size === 0) s.networks.delete(n.id);
-  }
+  trimWindows(s);
   for (let f = s.failures.peek(); f !== void 0 && f.time <= now - minute; f = s.failures.peek()) {
     s.failures.shift();
     f.owner.failures.shift();
     f.owner.failed--;
+    reap(s, f.owner);
   }
   for (let l = s.late.peek(); l !== void 0 && l.time <= now - day; l = s.late.peek()) {
     s.late.shift();
-    if (l.owner.late.get(l.request) === l) l.owner.late.delete(l.request);
+    if (l.owner.late[0] === l) l.owner.late.shift();
+    reap(s, l.owner);
   }
   for (let c = s.keptCommands.peek(); c !== void 0 && c.time <= now - day; c = s.keptCommands.peek()) {
     s.keptCommands.shift();
     if (s.commands.get(c.id) === c) s.commands.delete(c.id);
+  }
+}
+function trimWindows(s) {
+  const since = s.time - (s.book?.anonymousWindow ?? 0);
+  for (let w2 = s.windows.peek(); w2 !== void 0 && w2.time <= since; w2 = s.windows.peek()) {
+    s.windows.shift();
+    if (w2.network.admitted[0] === w2.time) w2.network.admitted.shift();
+    reap(s, w2.network);
   }
 }
 function goBack(s, now) {
@@ -4407,7 +4511,6 @@ function goBack(s, now) {
   for (const source of s.sources.values()) source.seen = earlier(source.seen);
   for (const a of s.accounts.values()) {
     a.failures.map(earlier);
-    for (const list of a.kept.values()) for (const h of list) h.time = earlier(h.time);
     for (const p of a.payments.values()) p.asOf = earlier(p.asOf);
     for (const x of a.subscriptions) x.asOf = earlier(x.asOf);
     if (a.deletes !== 0) a.deletes = Math.min(a.deletes, now + deletionDays * day);
@@ -4482,7 +4585,7 @@ var Fold = class {
       }
       case 4:
         this.move(journal, d.usage.stamp);
-        foldDomain(s, d.domain, d.usage, journal + s.offset);
+        foldDomain(s, d.domain, d.usage, journal);
     }
     if (s.topUps.size > 0) decideTopUps(s);
     if (d.kind === 1 && d.usage.number === 0 && d.usage.seal !== void 0) s.sink.sealed?.(s, d.usage.seal);
@@ -4513,8 +4616,8 @@ function stampOf(m) {
 }
 function foldCommands(s, m) {
   const source = sourceOf(s, m.source);
-  if (m.number !== 0 && m.number <= source.command) {
-    if (m.number === source.command && s.answers) s.effects.outcomes = source.commandAnswer;
+  if (m.number <= source.command) {
+    if (m.number !== 0 && m.number === source.command && s.answers) s.effects.outcomes = source.commandAnswer;
     return;
   }
   const outcomes = m.commands.map((c, i) => execute(s, c, i));
@@ -4734,8 +4837,8 @@ var LogCheck = class {
     };
     const cursors = new Map(this.journals.map((j) => [j.partition, new Cursor(j)]));
     const tiles = new Tiles(this.hash, (level, index, hashes) => this.tile(level, index, hashes, report));
-    const old = (count3) => {
-      if (kept?.size !== count3) return;
+    const old = (count4) => {
+      if (kept?.size !== count4) return;
       const root = tiles.root();
       if (!same(root, kept.root)) report.add({ what: "kept checkpoint", field: "root", expected: base64(kept.root), found: base64(root) });
     };
@@ -5348,7 +5451,7 @@ function copyOf(a) {
     ...m,
     paid: [...m.paid],
     periods: m.periods.map((p) => ({ ...p })),
-    storage: { ...m.storage, days: new Map(m.storage.days) }
+    storage: new Map(m.storage)
   });
   return {
     ...a,
@@ -6351,41 +6454,41 @@ function trusted(r, { key, kept }) {
   else {
     list.unshift("that everybody sees the same log: compare its size and root with those that others see, or ask for a witness's cosignature");
     if (r.log.losses > 0) {
-      const taken = count2(r.log.lost, "message", "messages");
-      list.unshift(`that ${count2(r.log.losses, "recorded loss", "recorded losses")} of ${taken} had a cause: the log shows when, and not what was in them`);
+      const taken = count3(r.log.lost, "message", "messages");
+      list.unshift(`that ${count3(r.log.losses, "recorded loss", "recorded losses")} of ${taken} had a cause: the log shows when, and not what was in them`);
     }
-    const rest = count2(r.log.notYet, "message that is", "messages that are");
+    const rest = count3(r.log.notYet, "message that is", "messages that are");
     if (r.log.notYet > 0) list.unshift(`${rest} not yet in the log: anyone with the journals can change them`);
     if (key !== void 0) list.unshift(`that this is the log's key, which came from the log itself: compare it with the published one: ${showKey(key)}`);
   }
   const missing = r.manifest.partitions - r.checked.length;
   if (missing > 0) list.push(`${missing} of ${r.manifest.partitions} partitions, which were not read`);
   if (kept !== void 0 && kept.size > kept.compared) {
-    list.push(`${count2(kept.size - kept.compared, "receipt", "receipts")} of partitions that were not read to the end`);
+    list.push(`${count3(kept.size - kept.compared, "receipt", "receipts")} of partitions that were not read to the end`);
   }
   const bare = r.checked.filter((c) => c.books === void 0).map((c) => c.stream);
   if (bare.length > 0) list.push(`what billing shows for ${bare.join(", ")}: the export has no books to compare`);
   if (r.bounded > 0) list.push(`${r.bounded} numbers outside of ±(2^53 − 1), read as that bound`);
   return list;
 }
-function count2(n, one, many) {
+function count3(n, one, many) {
   return `${n.toLocaleString("en-US")} ${n === 1 ? one : many}`;
 }
 function line(c) {
-  const books = c.books === void 0 ? "no books" : `${count2(c.books, "line", "lines")} of books`;
-  const receipts = c.receipts === void 0 ? "" : `, ${count2(c.receipts, "receipt", "receipts")}`;
-  return `${c.stream}: ${count2(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count2(c.admissions, "admission", "admissions")}, ${count2(c.accounts, "account", "accounts")}, ${count2(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count2(c.statements, "statement", "statements")}, ${count2(c.seals, "seal", "seals")}, ${books}${receipts}`;
+  const books = c.books === void 0 ? "no books" : `${count3(c.books, "line", "lines")} of books`;
+  const receipts = c.receipts === void 0 ? "" : `, ${count3(c.receipts, "receipt", "receipts")}`;
+  return `${c.stream}: ${count3(c.messages, "message", "messages")} (${c.undecodable} undecodable), ${count3(c.admissions, "admission", "admissions")}, ${count3(c.accounts, "account", "accounts")}, ${count3(c.ledgerEntries, "ledger entry", "ledger entries")}, ${count3(c.statements, "statement", "statements")}, ${count3(c.seals, "seal", "seals")}, ${books}${receipts}`;
 }
 function logLine(l) {
   const more = [
-    count2(l.equal, "message equals its entry", "messages equal their entries"),
+    count3(l.equal, "message equals its entry", "messages equal their entries"),
     `${l.notYet.toLocaleString("en-US")} not yet in the log`,
-    `${count2(l.newer, "entry", "entries")} newer than the export`,
-    count2(l.losses, "loss", "losses"),
-    `${count2(l.lost, "entry", "entries")} of lost messages`,
-    `${count2(l.others, "other entry", "other entries")}`
+    `${count3(l.newer, "entry", "entries")} newer than the export`,
+    count3(l.losses, "loss", "losses"),
+    `${count3(l.lost, "entry", "entries")} of lost messages`,
+    `${count3(l.others, "other entry", "other entries")}`
   ];
-  return `${l.origin}: ${count2(l.size, "entry", "entries")}, root ${l.root}, ${more.join(", ")}`;
+  return `${l.origin}: ${count3(l.size, "entry", "entries")}, root ${l.root}, ${more.join(", ")}`;
 }
 function print(r, given) {
   const { report } = r;
@@ -6500,7 +6603,7 @@ function listed(report) {
 }
 function verdict(report) {
   const least = report.more ? "at least " : "";
-  return report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count2(report.count, "difference", "differences")}.`;
+  return report.count === 0 ? "OK: everything checked fits." : `DIFFERS: ${least}${count3(report.count, "difference", "differences")}.`;
 }
 async function run2(args) {
   try {

@@ -9,11 +9,24 @@ import {
 } from "./state.ts";
 
 export function newOwner(id: string): Owner {
-  return { id, failures: new Queue(), failed: 0, late: new Map(), open: 0, known: 0 };
+  return { id, failures: new Queue(), failed: 0, late: [], open: 0, known: 0 };
 }
 
 export function newNetwork(id: string): Network {
   return { ...newOwner(id), admitted: [] };
+}
+
+export function networkOf(s: State, id: string): Network {
+  let n = s.networks.get(id);
+  if (n === undefined) s.networks.set(id, (n = newNetwork(id)));
+  return n;
+}
+
+/** Forgets a network of which nothing is left to remember. */
+export function reap(s: State, o: Owner): void {
+  if (!("admitted" in o)) return;
+  const n = o as Network;
+  if (n.admitted.length + n.known + n.failed + n.late.length === 0 && s.networks.get(n.id) === n) s.networks.delete(n.id);
 }
 
 export function newLineage(line: number, name: string): Lineage {
@@ -26,9 +39,9 @@ export function newLineage(line: number, name: string): Lineage {
 export function newAccount(s: State, id: string, tier: number): Account {
   return {
     ...newOwner(id), tier, nextTier: 0, created: s.time, previous: undefined,
-    current: newMonth(monthOf(s.time), s.time, tier, s),
+    current: newMonth(monthOf(s.time), s.time, tier),
     grants: [], available: 0, owed: 0, settled: 0, receipt: noReceipt, ownTerms: 0, seenTerms: s.terms, bookIndex: s.books.length - 1,
-    holds: new Set(), openByKey: counters(), makers: counters(), kept: new Map(), keys: [], nextKey: 1, cap: undefined,
+    holds: new Set(), openByKey: counters(), makers: counters(), kept: new Map(), keys: [], nextKey: 1, defaultLineage: newLineage(0, "default"), keyed: false, cap: undefined,
     spending: { day: 0, today: 0, total: 0 }, suspended: 0, suspensionReason: "", deletes: 0, erased: 0, storageBytes: 0n,
     storageSince: s.time,
     payments: new Map(), subscriptions: [], topUp: undefined, webhooks: [], notified: new Map(), low: new Set(),
@@ -36,16 +49,20 @@ export function newAccount(s: State, id: string, tier: number): Account {
   };
 }
 
-function newMonth(month: number, start: number, tier: number, s: State, book = s.book): Month {
+function newMonth(month: number, start: number, tier: number): Month {
   return {
-    month, used: counters(), overage: counters(), spent: counters(), waived: counters(), refunded: counters(),
-    paid: counters(), spentSum: 0, periods: [newPeriod(start, tier, book)], granted: 0, expired: 0, adjusted: 0, charged: 0,
-    refundedSum: 0, refunds: [], tier, book: undefined, storage: { days: new Map(), carried: 0n },
+    month, start, used: counters(), overage: counters(), spent: counters(), waived: counters(), refunded: counters(),
+    paid: counters(), spentSum: 0, periods: [newPeriod()], granted: 0, expired: 0, adjusted: 0, charged: 0,
+    refundedSum: 0, refunds: [], tier, storage: new Map(),
   };
 }
 
-function newPeriod(start: number, tier: number, book: Period["book"]): Period {
-  return { start, end: 0, tier, book, used: counters(), paid: counters(), amount: counters() };
+export function newPeriod(): Period {
+  return { end: 0, tier: 0, bookIndex: 0, used: counters(), paid: counters(), amount: counters() };
+}
+
+export function isEmpty(p: Period): boolean {
+  return [p.used, p.paid, p.amount].every((list) => list.every((n) => n === 0));
 }
 
 export function openPeriod(a: Account): Period {
@@ -54,47 +71,57 @@ export function openPeriod(a: Account): Period {
 
 /** Brings an account to a time: the months that have ended since, and the price books that came into force. */
 export function touch(s: State, a: Account, now: number): void {
+  rollTo(s, a, now);
+  refresh(s, a);
+}
+
+/** The same of the months alone. */
+export function rollTo(s: State, a: Account, now: number): void {
   const target = monthOf(now);
-  if (a.current.month >= target && a.bookIndex === s.books.length - 1 && a.seenTerms === s.terms + a.ownTerms) return;
-  for (;;) {
-    const next = s.books[a.bookIndex + 1];
-    const over = a.current.month < target;
-    if (next !== undefined && (!over || next.from < monthStart(a.current.month + 1))) {
-      a.bookIndex++;
-      beginPeriod(a, next.from, a.tier, next);
-    } else if (over) beginMonth(s, a);
-    else break;
-  }
+  while (a.current.month < target) beginMonth(s, a);
+}
+
+/** The same of the price books alone, and of a tier that comes with a month. */
+export function refresh(s: State, a: Account): void {
+  if (a.nextTier !== 0) rollTo(s, a, s.time);
+  if (a.bookIndex === s.books.length - 1 && a.seenTerms === s.terms + a.ownTerms) return;
+  const next = s.books[a.bookIndex + 1];
+  if (next !== undefined) endPeriod(a, next.from);
+  a.bookIndex = s.books.length - 1;
   followTerms(s, a);
 }
 
-function beginPeriod(a: Account, at: number, tier: number, book: Period["book"]): void {
-  const ended = openPeriod(a);
-  ended.end = Math.max(at, ended.start);
-  a.current.periods.push(newPeriod(ended.end, tier, book));
+/** Ends the open period at a time, unless it is empty and has no time. */
+function endPeriod(a: Account, at: number): void {
+  const { month, start, periods } = a.current;
+  const open = openPeriod(a);
+  const began = periods.length > 1 ? periods[periods.length - 2]!.end : start;
+  const end = Math.max(began, Math.min(at, monthStart(month + 1)));
+  if (end === began && isEmpty(open)) return;
+  Object.assign(open, { end, tier: a.tier, bookIndex: a.bookIndex });
+  periods.push(newPeriod());
 }
 
 function beginMonth(s: State, a: Account): void {
   const start = monthStart(a.current.month + 1);
-  countStorage(s, a, start);
-  const ended = openPeriod(a);
-  ended.end = start;
+  countStorage(a, start);
+  Object.assign(openPeriod(a), { end: start, tier: a.tier, bookIndex: a.bookIndex });
   a.current.tier = a.tier;
-  a.current.book = ended.book;
-  if (a.nextTier !== 0 && a.nextTier !== a.tier) {
-    a.tier = a.nextTier;
-    a.ownTerms++;
-  }
-  a.nextTier = 0;
   const leaving = a.previous;
-  const next = newMonth(a.current.month + 1, start, a.tier, s, ended.book);
   if (leaving !== undefined) {
     s.sink.closed(a, showStatement(s, a, leaving));
     s.counts.closed++;
     for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
   }
   a.previous = a.current;
-  a.current = next;
+  a.current = newMonth(a.current.month + 1, start, a.tier);
+  const { nextTier } = a;
+  a.nextTier = 0;
+  if (nextTier === 0 || nextTier === a.tier) return;
+  a.tier = nextTier;
+  a.bookIndex = s.books.length - 1;
+  a.ownTerms++;
+  followTerms(s, a);
 }
 
 /** Makes earlier payments final once the terms have changed. */
@@ -115,8 +142,8 @@ export function followTerms(s: State, a: Account): void {
 export function setTier(s: State, a: Account, tier: number): void {
   a.nextTier = 0;
   if (tier === a.tier) return;
+  endPeriod(a, s.time);
   a.tier = tier;
-  beginPeriod(a, s.time, tier, openPeriod(a).book);
   a.ownTerms++;
   followTerms(s, a);
 }
@@ -165,7 +192,8 @@ export function inOrder(x: Hold, y: Hold): number {
   return x.sequence - y.sequence || x.index - y.index;
 }
 
-export function keepPaid(a: Account, h: Hold): void {
+export function keepPaid(a: Account, served: Hold): void {
+  const h = { ...served }; // Its time stays when the clock goes back.
   const most = a.makers[h.quotaKey]!;
   if (most === 0) return;
   const key = h.month * 16 + h.quotaKey;

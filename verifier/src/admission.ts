@@ -4,9 +4,9 @@ import { countingDay, countMaker, makesRoom, newNetwork, openPeriod, touch } fro
 import { dayOf, minute, monthOf, monthStart } from "./calendar.ts";
 import { alertAdmitted, wantsContent } from "./alerts.ts";
 import { countPaid, take } from "./credits.ts";
-import { capEnd, currentVersion, enterMonth, keyLimit, type Reached, reachedCap, usedBy, validKey } from "./keys.ts";
+import { capEnd, currentVersion, daySpent, enterMonth, keyLimit, type Reached, reachedCap, usedBy, validKey } from "./keys.ts";
 import { base64, showId } from "./ids.ts";
-import { u64 } from "./json.ts";
+import { put, u64 } from "./json.ts";
 import { type Admission, noId } from "./messages.ts";
 import { quotaKeys, type Terms } from "./prices.ts";
 import { kinds, link } from "./receipts.ts";
@@ -39,19 +39,19 @@ function refusal(decision: string, more: Verdict): Verdict {
 function admitAccount(s: State, m: Admission, admitted: Admitted, index: number): Verdict {
   const a = s.accounts.get(m.account);
   if (a === undefined) return refusal("INVALID_KEY", { final: true }); // 1
+  if (a.nextTier !== 0) touch(s, a, s.time);
   const key = validKey(a, m, s.time);
   const early = earlyRefusal(s, a, m, key); // 2 to 5
   if (early !== undefined) return s.answers ? { ...early, ...tierOf(s, a), final: true } : early;
-  touch(s, a, s.time); // Those refusals don't begin a month.
   const repeated = refusedRepeat(s, a, m); // 6 to 8
   if (repeated !== undefined) return s.answers ? { ...repeated, ...room(s, a, m) } : repeated;
+  touch(s, a, s.time); // Those refusals don't begin a month.
   return decide(s, a, key!, m, admitted, index);
 }
 
 function tierOf(s: State, a: Account): Verdict {
-  const tier = a.nextTier !== 0 && monthOf(s.time) > a.current.month ? a.nextTier : a.tier;
-  const v: Verdict = { tier };
-  const plan = s.book!.planName(tier);
+  const v: Verdict = { tier: a.tier };
+  const plan = s.book!.planName(a.tier);
   if (plan !== "") v["plan"] = plan;
   return v;
 }
@@ -66,18 +66,20 @@ function earlyRefusal(s: State, a: Account, m: Admission, key: Key | undefined):
   return scopes.length > 0 && !scopes.includes(m.quotaKey) ? refusal("KEY_SCOPE", {}) : undefined;
 }
 
-/** The fields that each verdict about an account's quota has. */
+/** The fields that each verdict about an account's quota has, by the present month, even if it has not begun for the account. */
 function room(s: State, a: Account, m: Admission): Verdict {
   const { limit } = planOf(s.book, a.tier).terms[m.quotaKey]!;
+  const month = Math.max(a.current.month, monthOf(s.time));
+  const used = month === a.current.month ? a.current.used[m.quotaKey]! : 0;
   const v = tierOf(s, a);
   u64(v, "limit", limit);
-  u64(v, "remaining", limit < 0 ? -1 : Math.max(0, limit - a.current.used[m.quotaKey]!));
-  v["reset_seconds"] = untilSeconds(s, monthStart(a.current.month + 1));
+  u64(v, "remaining", limit < 0 ? -1 : Math.max(0, limit - used));
+  v["reset_seconds"] = untilSeconds(s, monthStart(month + 1));
   return v;
 }
 
 export function untilSeconds(s: State, ms: number): number {
-  return Math.ceil((ms - s.time) / 1000);
+  return Math.max(0, Math.ceil((ms - s.time) / 1000));
 }
 
 /** Rules 6 to 8. */
@@ -154,7 +156,7 @@ function capReached(s: State, a: Account, key: Key, m: Admission, terms: Terms, 
   if (!s.answers) return v;
   if (reached.ofKey) v["key_cap"] = true;
   v["cap"] = showCap(reached.cap);
-  const end = capEnd(s, a, reached.ofKey ? key.lineage : a, reached.cap);
+  const end = capEnd(reached.cap, daySpent(s, a), a.current.month);
   const retry = end === 0 || terms.price > reached.cap.amount ? 0 : untilSeconds(s, end);
   return waits(v, room(s, a, m), heldByCap(s, a, key.lineage, m.quotaKey, terms, reached), retry);
 }
@@ -172,7 +174,7 @@ function newHold(s: State, o: Owner, m: Admission, admitted: Admitted, index: nu
   const h: Hold = {
     request: m.request, account: undefined, network: undefined, quotaKey: m.quotaKey, time: s.time, month: 0, day: 0,
     charge: chargeQuota, cost: 0, returned: 0, uses: undefined, write: m.write, idempotency: idempotencyOf(m),
-    readHash: readHashOf(m), repeats: 0, result: open, closed: 0, timedOut: false, remembered: false, makesRoom: false,
+    readHash: readHashOf(m), repeats: 0, result: open, closed: 0, timedOut: false, confirmed: false, remembered: false, makesRoom: false,
     message: admitted, sequence: admitted.sequence, index, terms: 0, key: 0, lineage: undefined, period: undefined,
   };
   s.known.set(h.request, h);
@@ -274,22 +276,26 @@ export function reportUse(s: State, a: Account, h: Hold, used: number, overage: 
 }
 
 function admitNetwork(s: State, m: Admission, admitted: Admitted, index: number): Verdict {
-  let n = s.networks.get(m.account);
-  if (n === undefined) s.networks.set(m.account, (n = newNetwork(m.account)));
+  const n = s.networks.get(m.account) ?? newNetwork(m.account);
   const repeated = refusedRepeat(s, n, m);
   if (repeated !== undefined) return s.answers ? { ...repeated, ...windowRoom(s, n) } : repeated;
   const limit = s.book!.anonymousLimit;
   if (n.admitted.length >= limit) {
     const v = refusal("ANONYMOUS_LIMIT", {});
     if (!s.answers) return v;
-    const leaves = n.admitted[n.admitted.length - limit];
-    const retry = limit === 0 || leaves === undefined ? 0 : untilSeconds(s, leaves + s.book!.anonymousWindow);
-    return waits(v, windowRoom(s, n), heldByWindow(n, limit), retry);
+    const retry = windowReset(s, n);
+    const more = windowRoom(s, n);
+    put(more, "reset_seconds", retry);
+    return waits(v, more, heldByWindow(n, limit), retry);
   }
+  s.networks.set(n.id, n);
   const h = newHold(s, n, m, admitted, index);
   h.network = n;
   enterWindow(s, n, s.time);
-  return s.answers ? { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) } : noVerdict;
+  if (!s.answers) return noVerdict;
+  const v: Verdict = { decision: "ADMITTED", charge: "CHARGE_QUOTA", ...windowRoom(s, n) };
+  put(v, "reset_seconds", windowReset(s, n));
+  return v;
 }
 
 export function enterWindow(s: State, n: Network, time: number): void {
@@ -302,7 +308,12 @@ function windowRoom(s: State, n: Network): Verdict {
   const v: Verdict = {};
   u64(v, "limit", limit);
   u64(v, "remaining", Math.max(0, limit - n.admitted.length));
-  const oldest = n.admitted[0];
-  if (oldest !== undefined) v["reset_seconds"] = untilSeconds(s, oldest + s.book!.anonymousWindow);
   return v;
+}
+
+/** Seconds until the oldest admission leaves the window. After the limit was lowered more than one has to. */
+export function windowReset(s: State, n: Network): number {
+  const { anonymousLimit: limit, anonymousWindow: window } = s.book!;
+  const leaves = n.admitted[Math.max(0, n.admitted.length - limit)];
+  return leaves === undefined ? 0 : untilSeconds(s, leaves + window);
 }

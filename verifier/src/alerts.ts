@@ -4,7 +4,7 @@ import { day, monthStart } from "./calendar.ts";
 import type { Cap } from "./command_messages.ts";
 import { base62, idNumber, keyBytes, position } from "./ids.ts";
 import { put, u64 } from "./json.ts";
-import { capDay, capEnd, capMonth, capSpent, isLive } from "./keys.ts";
+import { capDay, capEnd, capMonth, capSpent, daySpent, isLive } from "./keys.ts";
 import type { ContentChange } from "./messages.ts";
 import { type Account, chargeCredits, type Hold, type Key, type Lineage, type State, type Webhook } from "./state.ts";
 import { planOf } from "./statements.ts";
@@ -21,12 +21,12 @@ const quota = 1;
 const capAlert = 2;
 const balance = 3;
 const keyExpires = 4;
-export const keyCreated = 5;
-export const keyRevoked = 6;
+const keyCreated = 5;
+const keyRevoked = 6;
 export const test = 15;
 export const topUpOff = 18;
 export const payment = 19;
-const contentTypes = 0b11_0011_1111_1100_0000;
+const contentTypes = 0b1_1011_1111_1100_0000;
 const defaultThresholds = [50, 80, 100];
 const warnings = [7 * day, day];
 
@@ -51,12 +51,13 @@ export function alert(s: State, a: Account, type: number, webhooks: Webhook[], f
   const sum = s.hash([new TextEncoder().encode("alert"), s.chain, keyBytes(a.id), order]);
   const view = new DataView(sum.buffer, sum.byteOffset);
   const id = `evt_${base62(view.getBigUint64(0), 11)}${base62(view.getBigUint64(8), 11)}`;
+  const alerts = (s.effects.alerts ??= []);
   const j: Json = {
-    id, position: position(s.sequence, index), account: idNumber(a.id).toString(), time_ms: String(s.time),
+    id, position: position(s.sequence, alerts.length), account: idNumber(a.id).toString(), time_ms: String(s.time),
     type: alertTypes[type],
   };
   if (webhooks.length > 0) j["webhooks"] = webhooks.map((w) => idNumber(w.id).toString());
-  (s.effects.alerts ??= []).push(Object.assign(j, fields));
+  alerts.push(Object.assign(j, fields));
   return id;
 }
 
@@ -71,18 +72,19 @@ export function alertAdmitted(s: State, a: Account, h: Hold, before: number): vo
     crossings(s, a, quota, `${h.quotaKey}`, used - 1, used, limit, from, until, fields);
   }
   if (h.charge !== chargeCredits) return;
+  alertBalance(s, a, before);
   if (h.lineage?.cap !== undefined) alertCap(s, a, h, h.lineage, h.lineage.cap);
   if (a.cap !== undefined) alertCap(s, a, h, undefined, a.cap);
-  alertBalance(s, a, before);
 }
 
 function alertCap(s: State, a: Account, h: Hold, l: Lineage | undefined, cap: Cap): void {
-  const spent = capSpent(s, a, l ?? a, cap.period);
-  const until = capEnd(s, a, l ?? a, cap);
+  const on = daySpent(s, a);
+  const spent = capSpent(a, l ?? a, cap.period, on);
+  const until = capEnd(cap, on, a.current.month);
   const from = cap.period === capDay ? until - day : cap.period === capMonth ? monthStart(a.current.month) : 0;
   const fields: Json = {};
   put(fields, "key_cap", l !== undefined);
-  if (l !== undefined) put(fields, "key", h.key);
+  if (l !== undefined) put(fields, "key", a.keys.find((k) => k.lineage === l && !k.replaced)?.number ?? l.line);
   crossings(s, a, capAlert, `${l?.line ?? ""}/${cap.period}`, spent - h.cost, spent, cap.amount, from, until, fields);
 }
 
@@ -112,12 +114,12 @@ function crossings(
 /** When available falls from at or above a webhook's value to below it. */
 export function alertBalance(s: State, a: Account, before: number): void {
   const by = new Map<number, Webhook[]>();
-  for (const w of subscribed(a, balance)) {
+  for (const w of s.answers ? subscribed(a, balance) : []) {
     const value = w.balanceBelow;
     if (value === 0 || before < value || a.available >= value || a.low.has(value)) continue;
     by.set(value, [...(by.get(value) ?? []), w]);
   }
-  for (const [value, webhooks] of by) {
+  for (const [value, webhooks] of [...by].sort(([x], [y]) => y - x)) {
     a.low.add(value);
     const j: Json = {};
     u64(j, "balance_micros", a.available);
@@ -126,49 +128,88 @@ export function alertBalance(s: State, a: Account, before: number): void {
   }
 }
 
+/** Forgets what no webhook is notified of any more. */
+export function forgetNotified(a: Account): void {
+  const watched = new Set(subscribed(a, balance).map((w) => w.balanceBelow));
+  for (const value of a.low) if (!watched.has(value)) a.low.delete(value);
+  if (a.webhooks.length === 0) a.notified.clear();
+}
+
 /** A grant that lifts the balance to a value lets it be notified again. */
 export function raised(a: Account): void {
   for (const value of a.low) if (a.available >= value) a.low.delete(value);
 }
 
-/** Keeps the accounts whose keys' expiries are notified. */
+/** After a command of the account: the live keys whose expiry is still to be notified, and which warnings of it are done. */
 export function watchKeys(s: State, a: Account): void {
   if (!s.answers) return;
-  if (subscribed(a, keyExpires).length === 0) {
-    s.warnings.delete(a);
-    a.warned.clear();
-    return;
+  const before = a.warned;
+  a.warned = new Map();
+  const wanted = subscribed(a, keyExpires).length > 0;
+  for (const k of wanted ? a.keys : []) {
+    if (k.expires === 0 || k.replaced || !isLive(k, s.time)) continue;
+    const same = before.get(k.number);
+    const given = warnings.filter((w) => k.expires - w <= s.time).length;
+    a.warned.set(k.number, same?.expires === k.expires ? same : { expires: k.expires, given });
   }
-  s.warnings.add(a);
-  for (const k of a.keys) {
-    if (a.warned.get(k.number)?.expires === k.expires) continue;
-    a.warned.set(k.number, { expires: k.expires, given: warnings.filter((w) => k.expires - w <= s.time).length });
-  }
+  if (a.warned.size > 0) s.warnings.add(a);
+  else s.warnings.delete(a);
 }
 
+/** Notifies what is due by now, in the order of its time. A key may have expired meanwhile. */
 export function warnExpiring(s: State): void {
-  for (const a of s.warnings) {
-    for (const k of a.keys) {
-      const state = a.warned.get(k.number);
-      if (state === undefined || k.expires === 0 || k.replaced || !isLive(k, s.time)) continue;
-      for (let w = warnings[state.given]; w !== undefined && k.expires - w <= s.time; w = warnings[state.given]) {
+  const due: { at: number; account: Account; fields: Json }[] = [];
+  for (const account of s.warnings) {
+    for (const [number, state] of account.warned) {
+      for (let w = warnings[state.given]; w !== undefined && state.expires - w <= s.time; w = warnings[state.given]) {
         state.given++;
         const fields: Json = {};
-        put(fields, "key", k.number);
-        u64(fields, "expires_ms", k.expires);
+        put(fields, "key", number);
+        u64(fields, "expires_ms", state.expires);
         fields["days_before"] = w / day;
-        alert(s, a, keyExpires, subscribed(a, keyExpires), fields);
+        due.push({ at: state.expires - w, account, fields });
       }
     }
   }
+  due.sort((x, y) => x.at - y.at || (x.account.id < y.account.id ? -1 : x.account.id > y.account.id ? 1 : 0));
+  for (const { account, fields } of due) alert(s, account, keyExpires, subscribed(account, keyExpires), fields);
 }
 
-export function alertKey(s: State, a: Account, type: number, k: Key): void {
+/** A key as it was before a command. */
+interface KnownKey {
+  key: Key;
+  version: number;
+  replaced: boolean;
+  live: boolean;
+  expires: number;
+}
+
+/** The keys of an account whose webhooks are notified of created and revoked ones. */
+export function knownKeys(s: State, a: Account): KnownKey[] | undefined {
+  const watched = s.answers && subscribed(a, keyCreated).length + subscribed(a, keyRevoked).length > 0;
+  if (!watched) return undefined;
+  return a.keys.map((key) => ({ key, version: key.version, replaced: key.replaced, live: isLive(key, s.time), expires: key.expires }));
+}
+
+/** Notifies of the keys that a command has created, and of those that it has ended or replaced. */
+export function alertKeys(s: State, a: Account, before: KnownKey[] | undefined): void {
+  if (before === undefined) return;
+  for (const k of a.keys) {
+    if (!before.some((b) => b.key === k && b.version === k.version)) alertKey(s, a, keyCreated, k, k.expires);
+  }
+  for (const b of before) {
+    if (!b.live) continue;
+    const live = a.keys.includes(b.key) && b.key.version === b.version && isLive(b.key, s.time);
+    if (!live || b.key.replaced !== b.replaced) alertKey(s, a, keyRevoked, b.key, live ? b.key.expires : 0);
+  }
+}
+
+function alertKey(s: State, a: Account, type: number, k: Key, expires: number): void {
   const webhooks = subscribed(a, type);
-  if (!s.answers || webhooks.length === 0) return;
+  if (webhooks.length === 0) return;
   const fields: Json = {};
   put(fields, "key", k.number);
-  u64(fields, "expires_ms", type === keyRevoked && k.revoked !== 0 ? 0 : k.expires);
+  u64(fields, "expires_ms", expires);
   fields["key_name"] = k.lineage.name;
   alert(s, a, type, webhooks, fields);
 }

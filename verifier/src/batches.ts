@@ -1,12 +1,12 @@
 // Folds usage batches, of edges and of domains. See "Order within a usage batch" and "Settlements of domains".
 
-import { touch } from "./accounts.ts";
+import { networkOf, touch } from "./accounts.ts";
 import { admit } from "./admission.ts";
 import { alertContent } from "./alerts.ts";
 import { minute } from "./calendar.ts";
 import { u64 } from "./json.ts";
 import { type Loss, served, type Settlement, type UsageBatch, voided } from "./messages.ts";
-import { addFailure, chargeLate, ownerOf, settle } from "./settle.ts";
+import { addFailure, chargeLate, ownerOf, settle, takeLate } from "./settle.ts";
 import { type Admitted, type Owner, type Source, type State } from "./state.ts";
 import { changeStorage } from "./statements.ts";
 
@@ -98,8 +98,11 @@ function settleFromEdge(s: State, x: Settlement): void {
     settle(s, h, x, true);
     return;
   }
-  const o = settledOwner(s, x);
-  if (x.result === voided && x.failed && o !== undefined) addFailure(s, o);
+  if (x.result !== voided || !x.failed) return;
+  const a = x.anonymous ? undefined : s.accounts.get(x.account);
+  if (a !== undefined) touch(s, a, s.time);
+  const o = x.anonymous ? networkOf(s, x.account) : a;
+  if (o !== undefined) addFailure(s, o);
 }
 
 function refuse(s: State, reason: string, count: number): void {
@@ -118,15 +121,15 @@ const ahead = 10 * minute;
 
 export function foldDomain(s: State, domain: string, m: UsageBatch, clock: number): void {
   const { stream, keys } = domains[domain]!;
+  if (m.number !== 0 || m.admissions.length > 0) return refuse(s, "malformed", m.admissions.length + m.settlements.length);
   if (m.loss !== undefined) recordLoss(s, m.loss);
   if (m.settlements.length === 0) return;
   if (!ofDomain(stream, m.source)) return refuse(s, "source", m.settlements.length);
-  if (m.number !== 0 || m.admissions.length > 0) return refuse(s, "malformed", m.settlements.length);
   const mark = s.domains.get(m.source) ?? { watermark: 0, latest: 0, floor: 0 };
   s.domains.set(m.source, mark);
   const before = { ...mark };
   const fresh = { watermark: 0, latest: 0 };
-  let recreated = 0;
+  let recreated = false;
   for (const x of m.settlements) {
     s.counts.settlements++;
     if (x.sequence === 0 || x.stored === 0) {
@@ -137,16 +140,16 @@ export function foldDomain(s: State, domain: string, m: UsageBatch, clock: numbe
     const seen = x.stored <= before.floor || old;
     const stored = Math.min(x.stored, clock + ahead);
     if (!seen) {
-      if (x.sequence <= before.watermark && recreated === 0) recreated = x.sequence;
+      recreated ||= x.sequence <= before.watermark;
       fresh.watermark = Math.max(fresh.watermark, x.sequence);
       fresh.latest = Math.max(fresh.latest, stored);
     }
-    mark.watermark = Math.max(mark.watermark, x.sequence);
-    mark.latest = Math.max(mark.latest, stored);
     settleFromDomain(s, domain, keys, x, seen);
   }
-  if (recreated === 0) return;
-  Object.assign(mark, fresh, { floor: before.latest });
+  mark.latest = Math.max(mark.latest, fresh.latest);
+  mark.watermark = recreated ? fresh.watermark : Math.max(mark.watermark, fresh.watermark);
+  if (!recreated) return;
+  mark.floor = before.latest;
   (s.effects.recreated ??= []).push({
     stream: m.source, watermark: String(before.watermark), sequence: String(fresh.watermark),
   });
@@ -160,24 +163,18 @@ function settleFromDomain(s: State, domain: string, keys: number[], x: Settlemen
   }
   if (!seen) {
     store(s, x);
-    const a = x.anonymous ? undefined : s.accounts.get(x.account);
-    if (x.content !== undefined && a !== undefined && s.answers) alertContent(s, a, domain, x.content);
+    const a = x.anonymous || x.content === undefined ? undefined : s.accounts.get(x.account);
+    if (a !== undefined) touch(s, a, s.time);
+    if (a !== undefined && s.answers) alertContent(s, a, domain, x.content!);
   }
   if (x.request === "") return;
   const h = s.known.get(x.request);
   const o = settledOwner(s, x);
-  if (h !== undefined) {
-    if (h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
-    else if (!seen && o !== undefined) refuse(s, "hold", 1);
-    return;
-  }
-  const late = o?.late.get(x.request);
-  if (late === undefined || late.quotaKey !== x.quotaKey) {
+  const late = o === undefined ? undefined : takeLate(o, x.request, x.quotaKey);
+  if (h !== undefined && h.write && h.quotaKey === x.quotaKey && ownerOf(h) === o) settle(s, h, x, false);
+  else if (late === undefined) {
     if (!seen) refuse(s, "hold", 1);
-    return;
-  }
-  o!.late.delete(x.request);
-  if (x.result === served) chargeLate(s, late);
+  } else if (x.result === served) chargeLate(s, late);
 }
 
 function recordLoss(s: State, l: Loss): void {

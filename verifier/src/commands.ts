@@ -1,7 +1,7 @@
 // Executes account commands. See "Commands".
 
-import { newAccount, newLineage, setTier, touch } from "./accounts.ts";
-import { alert, test, watchKeys } from "./alerts.ts";
+import { newAccount, setTier, touch } from "./accounts.ts";
+import { alert, alertKeys, forgetNotified, knownKeys, test, watchKeys } from "./alerts.ts";
 import { day } from "./calendar.ts";
 import { type Action, type Command, kinds } from "./command_messages.ts";
 import { base64, idNumber, keyBytes } from "./ids.ts";
@@ -74,14 +74,17 @@ function run(s: State, c: Command, a: Account | undefined, position: number): Re
   if (a === undefined) return status.accountNotFound;
   if (m.kind === kinds.note) return status.ok;
   if (a.erased !== 0) return status.accountNotFound;
-  if (s.rules < 4 && since4.includes(m.kind)) return status.invalid;
-  return act(s, a, m, c.admin ?? "", position);
+  const keys = knownKeys(s, a);
+  const result = s.rules < 4 && since4.includes(m.kind) ? status.invalid : act(s, a, m, c.admin ?? "", position);
+  watchKeys(s, a);
+  alertKeys(s, a, keys);
+  return result;
 }
 
 function create(s: State, id: string, m: Action): Result {
   const a = newAccount(s, id, m.tier);
   s.accounts.set(id, a);
-  if (m.key !== undefined) newKey(a, 0, newLineage(0, "default"), m.key, s.time);
+  if (m.key !== undefined) newKey(a, 0, a.defaultLineage, m.key, s.time);
   return status.ok;
 }
 
@@ -103,7 +106,7 @@ function act(s: State, a: Account, m: Action, actor: string, position: number): 
     case kinds.rotateKey: return rotateKey(s, a, m);
     case kinds.setSpendingCap: return setSpendingCap(s, a, m);
     case kinds.setWebhook: return setWebhook(s, a, m);
-    case kinds.deleteWebhook: return deleteWebhook(s, a, m);
+    case kinds.deleteWebhook: return deleteWebhook(a, m);
     case kinds.testWebhook: return testWebhook(s, a, m);
     default: return standing(s, a, m);
   }
@@ -144,7 +147,6 @@ function standing(s: State, a: Account, m: Action): Result {
         erased: s.time, deletes: 0, suspended: 0, suspensionReason: "", keys: [], webhooks: [], cap: undefined, topUp: undefined,
       });
       s.topUps.delete(a);
-      watchKeys(s, a);
   }
   return status.ok;
 }
@@ -173,7 +175,7 @@ function setWebhook(s: State, a: Account, m: Action): Result {
   w.thresholds = [...new Set(w.thresholds)].sort((x, y) => x - y);
   if (known === undefined) a.webhooks.push(w);
   else Object.assign(known, w);
-  watchKeys(s, a);
+  forgetNotified(a);
   const shown: Json = { webhook: idNumber(w.id).toString() };
   put(shown, "events", w.events);
   if (w.thresholds.length > 0) shown["thresholds"] = w.thresholds;
@@ -182,11 +184,11 @@ function setWebhook(s: State, a: Account, m: Action): Result {
   return { status: status.ok, webhook: shown };
 }
 
-function deleteWebhook(s: State, a: Account, m: Action): Result {
+function deleteWebhook(a: Account, m: Action): Result {
   const at = a.webhooks.findIndex((w) => w.id === m.webhook);
   if (at < 0) return status.webhookNotFound;
   a.webhooks.splice(at, 1);
-  watchKeys(s, a);
+  forgetNotified(a);
   return status.ok;
 }
 

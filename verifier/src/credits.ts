@@ -1,6 +1,7 @@
 // Grants, what requests take from them, and the ledger. See "Credits".
 
 import { monthIn, openPeriod } from "./accounts.ts";
+import { alertBalance } from "./alerts.ts";
 import { day } from "./calendar.ts";
 import { base64, idNumber, keyBytes, position } from "./ids.ts";
 import { put, u64 } from "./json.ts";
@@ -152,23 +153,32 @@ function leave(s: State, a: Account, g: Grant, now: number): void {
   enter(s, a, { type: types.expiry, amount: -left, settled: now, reason: g.reason });
 }
 
+/** Whether something is left of a grant, or a void may still give something back to it. */
+export function isKept(a: Account, g: Grant): boolean {
+  const took = (h: Hold): boolean => h.uses?.some((u) => u.grant === g) ?? false;
+  return g.left > 0 || [...a.holds].some(took) || [...a.kept.values()].some((list) => list.some(took));
+}
+
 export function expire(s: State, a: Account, g: Grant, now: number): void {
   g.over = true;
   if (g.left === 0) return;
   a.grants.splice(a.grants.indexOf(g), 1);
+  const before = a.available;
   leave(s, a, g, now);
+  alertBalance(s, a, before);
 }
 
 /** Counts a price, or with −1 undoes that, for the account and the key's lineage. */
 export function countSpending(a: Account, h: Hold, price: number, sign: 1 | -1): void {
   const amount = sign * price;
+  const on = sign > 0 ? Math.max(a.spending.day, h.day) : h.day; // Of the account, for the lineage too.
   for (const spending of [a.spending, h.lineage?.spending]) {
     if (spending === undefined) continue;
-    if (spending.day < h.day) {
-      spending.day = h.day;
+    if (spending.day < on) {
+      spending.day = on;
       spending.today = 0;
     }
-    if (spending.day === h.day || sign > 0) spending.today += amount;
+    if (spending.day === on) spending.today += amount;
     spending.total += amount;
   }
   if (h.lineage?.month === h.month) {

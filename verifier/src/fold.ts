@@ -95,7 +95,7 @@ export class Fold {
       }
       case 4:
         this.move(journal, d.usage.stamp);
-        foldDomain(s, d.domain, d.usage, journal + s.offset);
+        foldDomain(s, d.domain, d.usage, journal);
     }
     if (s.topUps.size > 0) decideTopUps(s);
     if (d.kind === 1 && d.usage.number === 0 && d.usage.seal !== undefined) s.sink.sealed?.(s, d.usage.seal);
@@ -133,8 +133,8 @@ function stampOf(m: UsageBatch): number {
 
 function foldCommands(s: State, m: CommandBatch): void {
   const source = sourceOf(s, m.source);
-  if (m.number !== 0 && m.number <= source.command) {
-    if (m.number === source.command && s.answers) s.effects.outcomes = source.commandAnswer;
+  if (m.number <= source.command) {
+    if (m.number !== 0 && m.number === source.command && s.answers) s.effects.outcomes = source.commandAnswer;
     return;
   }
   const outcomes = m.commands.map((c, i) => execute(s, c, i));

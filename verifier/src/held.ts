@@ -1,9 +1,8 @@
 // Whether a refusal may be undone by the settlement of open holds. See "Held".
 
-import { capSpent, capDay, capMonth, type Reached, usedBy } from "./keys.ts";
+import { capSpent, capDay, capMonth, daySpent, type Reached, usedBy } from "./keys.ts";
 import type { Terms } from "./prices.ts";
 import { type Account, chargeCredits, type Hold, type Lineage, type Network, open, type State } from "./state.ts";
-import { countingDay } from "./accounts.ts";
 
 /** Without its open holds the limit would have room. */
 function quotaFree(a: Account, quotaKey: number, limit: number): boolean {
@@ -40,10 +39,11 @@ export function heldByCap(
   if (a.open === 0) return false;
   if (quotaFree(a, quotaKey, terms.limit)) return true;
   const { cap, ofKey } = reached;
+  const on = daySpent(s, a);
   const counts = (h: Hold): boolean =>
     h.charge === chargeCredits && (!ofKey || h.lineage === l) &&
-    (cap.period !== capDay || h.day === countingDay(a, s.time)) && (cap.period !== capMonth || h.month === a.current.month);
-  let spent = capSpent(s, a, ofKey ? l : a, cap.period);
+    (cap.period !== capDay || h.day === on) && (cap.period !== capMonth || h.month === a.current.month);
+  let spent = capSpent(a, ofKey ? l : a, cap.period, on);
   for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts(h)) spent -= h.cost;
   spent -= keptCosts(a, counts);
   return spent + terms.price <= cap.amount;

@@ -1,7 +1,6 @@
 // Commands about keys and spending caps. See "Keys".
 
 import { newLineage } from "./accounts.ts";
-import { alertKey, keyCreated, keyRevoked, watchKeys } from "./alerts.ts";
 import { day } from "./calendar.ts";
 import type { Action, Cap, KeyRules } from "./command_messages.ts";
 import { isLive } from "./keys.ts";
@@ -40,9 +39,8 @@ function validRules(s: State, r: KeyRules): boolean {
     if (!known(q.quotaKey) || q.quotaKey <= last) return false;
     last = q.quotaKey;
   }
-  if (r.expiresIn !== undefined) {
-    if (r.expiresIn <= 0) return false;
-  } else if (r.expires !== undefined && r.expires !== 0 && r.expires <= s.time) return false;
+  if (r.expiresIn !== undefined && r.expiresIn <= 0) return false;
+  if (r.expires !== undefined && r.expires !== 0 && r.expires <= s.time) return false;
   return validCap(r.cap);
 }
 
@@ -56,35 +54,34 @@ function setRules(s: State, k: Key, r: KeyRules): void {
   else if (r.expires !== undefined) k.expires = r.expires;
 }
 
-function nameTaken(s: State, a: Account, name: string, own: Lineage | undefined): boolean {
-  return a.keys.some((k) => k.lineage !== own && k.lineage.name === name && isLive(k, s.time));
+/** The default key's name is always taken. */
+function nameTaken(s: State, a: Account, name: string): boolean {
+  return a.defaultLineage.name === name || a.keys.some((k) => k.lineage.name === name && isLive(k, s.time));
 }
 
 function freeName(s: State, a: Account): string {
-  for (let n = 2; ; n++) if (!nameTaken(s, a, `default ${n}`, undefined)) return `default ${n}`;
+  for (let n = 2; ; n++) if (!nameTaken(s, a, `default ${n}`)) return `default ${n}`;
 }
 
-const noRules: KeyRules = {
-  name: undefined, scopes: undefined, expires: undefined, expiresIn: undefined, quotas: undefined, cap: undefined,
-};
-
 export function createKey(s: State, a: Account, m: Action): Result {
-  const rules = m.rules ?? noRules;
-  if (!validRules(s, rules) || (rules.name === undefined && s.rules < 2)) return status.invalid;
+  const { rules } = m;
+  if (rules === undefined || !validRules(s, rules) || (rules.name === undefined && s.rules < 2)) return status.invalid;
   const live = a.keys.filter((k) => k.number !== 0 && !k.replaced && isLive(k, s.time)).length + 1;
   if (live >= mostLive) return status.tooManyKeys;
-  if (s.rules >= 2 && rules.name !== undefined && nameTaken(s, a, rules.name, undefined)) return status.keyNameTaken;
+  if (s.rules >= 2 && rules.name !== undefined && nameTaken(s, a, rules.name)) return status.keyNameTaken;
+  a.keyed = true;
   const number = a.nextKey++;
   const lineage = newLineage(number, rules.name ?? freeName(s, a));
   const key = newKey(a, number, lineage, m, s.time);
   setRules(s, key, rules);
-  changed(s, a);
-  alertKey(s, a, keyCreated, key);
+  forgetEnded(s, a);
   return { status: status.ok, key: showKey(s, a, key, true) };
 }
 
 function find(a: Account, number: number): Key | undefined {
-  return a.keys.find((k) => k.number === number);
+  const key = a.keys.find((k) => k.number === number);
+  if (key !== undefined) a.keyed = true;
+  return key;
 }
 
 function findLive(s: State, a: Account, number: number): Key | undefined {
@@ -95,11 +92,11 @@ function findLive(s: State, a: Account, number: number): Key | undefined {
 export function updateKey(s: State, a: Account, m: Action): Result {
   const key = findLive(s, a, m.number);
   if (key === undefined) return status.keyNotFound;
-  const rules = m.rules ?? noRules;
-  if (!validRules(s, rules)) return status.invalid;
-  if (s.rules >= 2 && rules.name !== undefined && nameTaken(s, a, rules.name, key.lineage)) return status.keyNameTaken;
+  const { rules } = m;
+  if (rules === undefined || !validRules(s, rules)) return status.invalid;
+  const renamed = rules.name !== undefined && rules.name !== key.lineage.name;
+  if (s.rules >= 2 && renamed && nameTaken(s, a, rules.name!)) return status.keyNameTaken;
   setRules(s, key, rules);
-  changed(s, a);
   return { status: status.ok, key: showKey(s, a, key, true) };
 }
 
@@ -107,7 +104,7 @@ export function replaceKey(s: State, a: Account, m: Action): Result {
   if (m.overlap < 0 || m.overlap > mostOverlap) return status.invalid;
   const old = findLive(s, a, m.number);
   if (old === undefined) return status.keyNotFound;
-  if (a.keys.filter((k) => k.replaced && isLive(k, s.time)).length >= mostLive) return status.tooManyKeys;
+  if (m.overlap > 0 && a.keys.filter((k) => k.replaced && isLive(k, s.time)).length >= mostLive) return status.tooManyKeys;
   const lifetime = old.expires === 0 ? 0 : old.expires - old.created;
   const ends = s.time + m.overlap;
   old.expires = old.expires === 0 ? ends : Math.min(old.expires, ends);
@@ -125,49 +122,40 @@ export function replaceKey(s: State, a: Account, m: Action): Result {
     key = newKey(a, old.replacedBy, old.lineage, m, s.time);
   }
   key.expires = lifetime === 0 ? 0 : s.time + lifetime;
-  changed(s, a);
-  alertKey(s, a, keyRevoked, old);
+  forgetEnded(s, a);
   return { status: status.ok, key: showKey(s, a, key, true), old_key_expires_ms: String(old.expires) };
 }
 
 export function revokeKey(s: State, a: Account, m: Action): Result {
   const key = find(a, m.number);
   if (key === undefined) return status.keyNotFound;
-  if (isLive(key, s.time)) {
-    key.revoked = s.time;
-    changed(s, a);
-    alertKey(s, a, keyRevoked, key);
-  }
+  if (isLive(key, s.time)) key.revoked = s.time;
   return { status: status.ok, key: showKey(s, a, key, true) };
 }
 
 export function rotateKey(s: State, a: Account, m: Action): Result {
   const key = defaultKey(a);
   if (key === undefined) {
-    newKey(a, 0, newLineage(0, "default"), m, s.time);
+    newKey(a, 0, a.defaultLineage, m, s.time);
     return status.ok;
   }
   for (const k of a.keys) if (k.former && isLive(k, s.time)) k.revoked = s.time;
-  alertKey(s, a, keyRevoked, { ...key, expires: 0 });
   Object.assign(key, {
     version: key.version + 1, fingerprint: m.fingerprint, prefix: m.prefix, created: s.time, lastUsed: 0, expires: 0,
     revoked: 0,
   });
-  changed(s, a);
   return status.ok;
 }
 
 export function setSpendingCap(s: State, a: Account, m: Action): Result {
   if (!validCap(m.cap)) return status.invalid;
+  a.keyed = true;
   a.cap = m.cap === undefined || m.cap.period === 0 ? undefined : m.cap;
-  return a.cap === undefined ? status.ok : { status: status.ok, cap: showCapStatus(s, a, a, a.cap) };
+  return a.cap === undefined ? status.ok : { status: status.ok, cap: showCapStatus(a, a, a.cap, s.time) };
 }
 
-/** Forgets the oldest ended keys. */
-function changed(s: State, a: Account): void {
-  const endOf = (k: Key): number => (k.revoked !== 0 ? k.revoked : k.expires);
+/** Forgets the ended keys that got their numbers first, after one was added. */
+function forgetEnded(s: State, a: Account): void {
   const ended = a.keys.filter((k) => k.number !== 0 && !isLive(k, s.time));
-  ended.sort((x, y) => endOf(x) - endOf(y) || x.number - y.number);
   for (const k of ended.slice(0, Math.max(0, ended.length - mostEnded))) a.keys.splice(a.keys.indexOf(k), 1);
-  watchKeys(s, a);
 }

@@ -51,19 +51,24 @@ export function keyLimit(l: Lineage, quotaKey: number): number | undefined {
   return undefined;
 }
 
-/** What counts towards a cap at present. */
-export function capSpent(s: State, a: Account, owner: Account | Lineage, period: number): number {
+/** The day that counts a price: one that has begun for the account stays begun when the clock goes back. */
+export function daySpent(s: State, a: Account): number {
+  return Math.max(a.spending.day, countingDay(a, s.time));
+}
+
+/** What counts towards a cap of the account or of a lineage, on a day. */
+export function capSpent(a: Account, owner: Account | Lineage, period: number, on: number): number {
   const { spending } = owner;
   if (period === capTotal) return spending.total;
-  if (period === capDay) return spending.day >= countingDay(a, s.time) ? spending.today : 0;
+  if (period === capDay) return spending.day === on ? spending.today : 0;
   if ("current" in owner) return owner.current.spentSum;
   return owner.month === a.current.month ? owner.spent.reduce((x, y) => x + y, 0) : 0;
 }
 
-/** When the period of a cap ends; 0: never. A day that has begun stays begun when the clock goes back. */
-export function capEnd(s: State, a: Account, owner: Account | Lineage, cap: Cap): number {
-  if (cap.period === capDay) return (Math.max(countingDay(a, s.time), owner.spending.day) + 1) * day;
-  return cap.period === capMonth ? monthStart(a.current.month + 1) : 0;
+/** When the period of a cap ends that has a day or a month; 0: never. */
+export function capEnd(cap: Cap, on: number, month: number): number {
+  if (cap.period === capDay) return (on + 1) * day;
+  return cap.period === capMonth ? monthStart(month + 1) : 0;
 }
 
 export interface Reached {
@@ -74,7 +79,8 @@ export interface Reached {
 /** The cap that a price would exceed, the lineage's first. */
 export function reachedCap(s: State, a: Account, l: Lineage | undefined, price: number): Reached | undefined {
   if (price === 0) return undefined;
-  if (l?.cap !== undefined && capSpent(s, a, l, l.cap.period) + price > l.cap.amount) return { cap: l.cap, ofKey: true };
-  if (a.cap !== undefined && capSpent(s, a, a, a.cap.period) + price > a.cap.amount) return { cap: a.cap, ofKey: false };
+  const on = daySpent(s, a);
+  if (l?.cap !== undefined && capSpent(a, l, l.cap.period, on) + price > l.cap.amount) return { cap: l.cap, ofKey: true };
+  if (a.cap !== undefined && capSpent(a, a, a.cap.period, on) + price > a.cap.amount) return { cap: a.cap, ofKey: false };
   return undefined;
 }

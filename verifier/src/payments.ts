@@ -37,7 +37,7 @@ function add(s: State, a: Account, amount: number, expires: number, reason: stri
 function takeAway(s: State, a: Account, amount: number): void {
   const before = a.available;
   take(a, amount);
-  if (s.answers) alertBalance(s, a, before);
+  alertBalance(s, a, before);
 }
 
 export function grant(s: State, a: Account, m: Action, actor: string, position: number): Result {

@@ -35,8 +35,6 @@ export class Book {
   readonly anonymousWindow: number;
   readonly applied: boolean;
   withdrawn = false;
-  /** Names of tiers that are not built in, also those of earlier books: a tier keeps its name. */
-  names = new Map<number, string>();
 
   constructor(
     readonly message: PriceBook,
@@ -72,20 +70,9 @@ export class Book {
     return this.plans.get(tier) ?? noPlan;
   }
 
-  /** Follows the book that was in force before. */
-  follow(before: Book | undefined): void {
-    this.names = new Map(before?.names);
-    for (const [tier, plan] of this.plans) if (plan.name !== "") this.names.set(tier, plan.name);
-  }
-
   /** The name of a tier that is not built in, if this book has it. */
   planName(tier: number): string {
     return tier > admin ? this.plan(tier).name : "";
-  }
-
-  /** The same, if this book or an earlier one has it. */
-  keptName(tier: number): string {
-    return tier > admin ? (this.names.get(tier) ?? "") : "";
   }
 
   hasTier(tier: number): boolean {

@@ -111,7 +111,7 @@ function statementAt(s: State, a: Account, month: number): Record<string, unknow
 /** A copy whose months can begin and end without the account's own. */
 function copyOf(a: Account): Account {
   const monthCopy = (m: Month): Month => ({
-    ...m, paid: [...m.paid], periods: m.periods.map((p) => ({ ...p })), storage: { ...m.storage, days: new Map(m.storage.days) },
+    ...m, paid: [...m.paid], periods: m.periods.map((p) => ({ ...p })), storage: new Map(m.storage),
   });
   return {
     ...a, previous: a.previous && monthCopy(a.previous), current: monthCopy(a.current), holds: new Set(), kept: new Map(), makers: [...a.makers],

@@ -1,7 +1,8 @@
 // Closes holds. See "Holds and settlements", "Void" and "Late charges".
 
 import {
-  countMaker, inOrder, keepPaid, makesRoom, monthIn, openPeriod, removeHold, touch, trimKept,
+  countMaker, inOrder, keepPaid, makesRoom, monthIn, networkOf, openPeriod, reap, refresh, removeHold,
+  rollTo, touch, trimKept,
 } from "./accounts.ts";
 import { available, countUse, enterWindow, forgetKnown, linkRequest, reportUse } from "./admission.ts";
 import { alertAdmitted } from "./alerts.ts";
@@ -10,6 +11,7 @@ import { countingDay } from "./accounts.ts";
 import { countPaid, enter, giveBack, take, types } from "./credits.ts";
 import { keyLimit, reachedCap, usedBy } from "./keys.ts";
 import { noId, type Settlement } from "./messages.ts";
+import { quotaKeys } from "./prices.ts";
 import { kinds, waived } from "./receipts.ts";
 import {
   type Account, chargeCredits, chargeNone, chargeQuota, closedServed, closedVoid, type Hold, type Late, type Lineage, type Network, open,
@@ -29,7 +31,6 @@ export function ownerOf(h: Hold): Owner {
 }
 
 export function addFailure(s: State, o: Owner): void {
-  if ("current" in o) touch(s, o as Account, s.time);
   o.failures.push(s.time);
   o.failed++;
   s.failures.push({ owner: o, time: s.time });
@@ -41,14 +42,20 @@ function remember(s: State, h: Hold, at: number): void {
   s.remembered.push(h);
 }
 
+/** Whether the void of another request may make it free. */
+function isMovable(h: Hold): boolean {
+  return h.charge === chargeCredits && !h.makesRoom;
+}
+
 /** After the time for which it is remembered. */
 export function forget(s: State, h: Hold): void {
   h.remembered = false;
   forgetKnown(s, h);
   freeId(s, h);
-  if (h.account === undefined) return;
-  if (h.timedOut && h.result === closedServed) finish(s, h.account, h);
-  else removeHold(h.account, h);
+  if (h.account === undefined) return reap(s, h.network!);
+  if (!h.timedOut || h.result !== closedServed) return removeHold(h.account, h);
+  if (isMovable(h)) refresh(s, h.account);
+  finish(s, h.account, h);
 }
 
 /** Ends what a served hold's own settlement may change. Another void may still make it free. */
@@ -68,7 +75,8 @@ export function serve(s: State, h: Hold, at: number, byTimeout: boolean): void {
   h.timedOut = byTimeout;
   const a = h.account;
   if (a !== undefined) {
-    touch(s, a, at);
+    if (byTimeout) rollTo(s, a, at);
+    if (isMovable(h)) refresh(s, a);
     if (h.returned > 0) {
       enter(s, a, { type: types.adjustment, amount: h.returned, settled: at, reason: freed, hold: h });
       enter(s, a, { type: types.charge, amount: -h.returned, settled: at, hold: h });
@@ -90,6 +98,7 @@ export function voidOpen(s: State, h: Hold, at: number, byTimeout: boolean, from
   h.result = closedVoid;
   h.timedOut = byTimeout;
   freeId(s, h);
+  if (byTimeout && h.account !== undefined) rollTo(s, h.account, at);
   undo(s, h, at);
   if (h.write && (byTimeout || fromEdge)) addLate(s, h, at);
   if (byTimeout) remember(s, h, at);
@@ -104,7 +113,7 @@ function undo(s: State, h: Hold, at: number): void {
     return;
   }
   const a = h.account!;
-  touch(s, a, at);
+  refresh(s, a);
   if (a.holds.delete(h)) countMaker(a, h, false);
   const paid = h.charge === chargeCredits;
   const final = makesRoom(s, a, h);
@@ -188,10 +197,11 @@ export function settle(s: State, h: Hold, x: Closing, fromEdge: boolean): void {
   }
   if (!h.timedOut) return;
   if (h.account !== undefined) touch(s, h.account, s.time);
-  if (!fromEdge && isVoid) o.late.delete(h.request);
   if (h.result === result) {
     // An edge's void leaves it to the service to say that the write was served.
     if (!isVoid || !fromEdge) h.timedOut = false;
+    if (h.confirmed) return;
+    h.confirmed = true;
     if (h.account !== undefined) {
       if (isVoid) removeHold(h.account, h);
       else finish(s, h.account, h);
@@ -201,14 +211,14 @@ export function settle(s: State, h: Hold, x: Closing, fromEdge: boolean): void {
     correct(s, h);
     if (failed) addFailure(s, o);
   } else {
-    const late = o.late.get(h.request);
     // Before rules 5 an edge's settlement left it for the service's to charge once more.
-    if (!fromEdge || s.rules >= 5) o.late.delete(h.request);
+    if (s.rules >= 5) takeLate(o, h.request, h.quotaKey);
     h.result = closedServed;
     h.timedOut = false;
-    const charged = late ?? lateOf(h, s.time);
+    if (x.quotaKey < 1 || x.quotaKey > quotaKeys) return;
+    const charged = lateOf(h, s.time);
     // Of a late charge the account is the one that the settlement names.
-    const named = x.anonymous ? s.networks.get(x.account) : s.accounts.get(x.account);
+    const named = x.anonymous ? networkOf(s, x.account) : s.accounts.get(x.account);
     if (named !== undefined) chargeLate(s, { ...charged, owner: named, quotaKey: x.quotaKey, lineage: lineageIn(named, charged) });
   }
 }
@@ -216,7 +226,10 @@ export function settle(s: State, h: Hold, x: Closing, fromEdge: boolean): void {
 /** The lineage with the number of the hold's, in the account that the settlement names. */
 function lineageIn(o: Owner, late: Late): Lineage | undefined {
   if (o === late.owner || !("keys" in o)) return late.lineage;
-  return (o as Account).keys.find((k) => k.lineage.line === late.lineage?.line)?.lineage;
+  const a = o as Account;
+  const line = late.lineage?.line ?? 0;
+  if (line === 0 || !a.keyed) return a.defaultLineage;
+  return a.keys.find((k) => k.lineage.line === line)?.lineage;
 }
 
 /** A void of what a time-out served. */
@@ -240,16 +253,22 @@ function lateOf(h: Hold, time: number): Late {
 function addLate(s: State, h: Hold, at: number): void {
   const late = lateOf(h, at);
   const { late: all } = late.owner;
-  all.set(late.request, late);
+  if (all.length >= mostLate) all.shift();
+  all.push(late);
   s.late.push(late);
-  if (all.size > mostLate) all.delete(all.keys().next().value!);
+}
+
+/** Forgets the oldest late write of a request, and returns it. */
+export function takeLate(o: Owner, request: string, quotaKey: number): Late | undefined {
+  const i = o.late.findIndex((l) => l.request === request && l.quotaKey === quotaKey);
+  return i < 0 ? undefined : o.late.splice(i, 1)[0];
 }
 
 export function chargeLate(s: State, late: Late): void {
   if ("admitted" in late.owner) {
     const n = late.owner as Network;
     if (n.admitted.length < (s.book?.anonymousLimit ?? 0)) enterWindow(s, n, s.time);
-    return;
+    return reap(s, n);
   }
   const a = late.owner as Account;
   touch(s, a, s.time);
@@ -295,7 +314,7 @@ function lateHold(s: State, a: Account, late: Late): Hold {
     request: late.request, account: a, network: undefined, quotaKey: late.quotaKey, time: s.time, month,
     day: month === monthOf(s.time) ? dayOf(s.time) : countingDay(a, s.time), charge: chargeQuota, cost: 0, returned: 0,
     uses: undefined, write: true, idempotency: "", readHash: noId, repeats: 0, result: closedServed, closed: s.time,
-    timedOut: false, remembered: false, makesRoom: false, message: undefined, sequence: s.sequence, index: lateIndex,
+    timedOut: false, confirmed: false, remembered: false, makesRoom: false, message: undefined, sequence: s.sequence, index: lateIndex,
     terms: s.terms + a.ownTerms, key: late.key, lineage: late.lineage, period: openPeriod(a),
   };
 }

@@ -1,15 +1,15 @@
 // Accounts as the vectors and books have them.
 
 import { touch } from "./accounts.ts";
-import { monthStart } from "./calendar.ts";
+import { dayOf, monthOf, monthStart } from "./calendar.ts";
 import type { Cap } from "./command_messages.ts";
 import { idNumber, showId } from "./ids.ts";
 import { put, u64 } from "./json.ts";
-import { capEnd, capSpent, reachedCap } from "./keys.ts";
+import { capEnd, capSpent } from "./keys.ts";
 import { quotaKeys } from "./prices.ts";
 import { showReceipt } from "./receipts.ts";
 import type { Account, Key, Lineage, Network, Payment, State, Subscription, TopUp } from "./state.ts";
-import { untilSeconds } from "./admission.ts";
+import { windowReset } from "./admission.ts";
 import { billStorage, countStorage, planOf, showStatement, showUsage } from "./statements.ts";
 
 type Json = Record<string, unknown>;
@@ -23,11 +23,25 @@ export function showCap(cap: Cap): Json {
   return j;
 }
 
-export function showCapStatus(s: State, a: Account, owner: Account | Lineage, cap: Cap): Json {
+/** A cap as of a time, or of a later day on which its own owner has spent. */
+export function showCapStatus(a: Account, owner: Account | Lineage, cap: Cap, at: number): Json {
   const j: Json = { cap: showCap(cap) };
-  u64(j, "spent_micros", capSpent(s, a, owner, cap.period));
-  u64(j, "reset_ms", capEnd(s, a, owner, cap));
+  u64(j, "spent_micros", shownSpent(a, owner, cap, at));
+  u64(j, "reset_ms", capEnd(cap, shownDay(owner, at), monthOf(at)));
   return j;
+}
+
+function shownDay(owner: Account | Lineage, at: number): number {
+  return Math.max(owner.spending.day, dayOf(at));
+}
+
+function shownSpent(a: Account, owner: Account | Lineage, cap: Cap, at: number): number {
+  return capSpent(a, owner, cap.period, shownDay(owner, at));
+}
+
+/** As of when the caps of keys are shown: the account's month has begun. */
+function keysAt(s: State, a: Account): number {
+  return Math.max(s.time, monthStart(a.current.month));
 }
 
 export function balanceOf(a: Account): number {
@@ -56,7 +70,7 @@ export function showKey(s: State, a: Account, k: Key, inOutcome: boolean): Json 
       return line;
     });
   }
-  if (l.cap !== undefined) j["cap"] = showCapStatus(s, a, l, l.cap);
+  if (l.cap !== undefined) j["cap"] = showCapStatus(a, l, l.cap, keysAt(s, a));
   const usage = showKeyUsage(a, l);
   if (usage.length > 0) j["usage"] = usage;
   if (!inOutcome) u64(j, "fingerprint", idNumber(k.fingerprint));
@@ -81,15 +95,16 @@ function showKeyUsage(a: Account, l: Lineage): Json[] {
 /** A cap leaves too little for any request over quota that the key's scopes admit. */
 function isCapped(s: State, a: Account, k: Key): boolean {
   const l = k.lineage;
-  if (l.cap === undefined && a.cap === undefined) return false;
   const admits = (quotaKey: number): boolean => l.scopes.length === 0 || l.scopes.includes(quotaKey);
-  const sold = planOf(s.book, a.tier).terms.filter((t, quotaKey) => t.overage && t.limit >= 0 && admits(quotaKey));
-  return sold.length > 0 && sold.every((t) => reachedCap(s, a, l, t.price) !== undefined);
+  const sold = planOf(s.book, a.tier).terms.filter((t, quotaKey) => t.overage && t.price > 0 && admits(quotaKey));
+  if (sold.length === 0) return false;
+  const cheapest = Math.min(...sold.map((t) => t.price));
+  return [l, a].some((owner) => owner.cap !== undefined && shownSpent(a, owner, owner.cap, keysAt(s, a)) + cheapest > owner.cap.amount);
 }
 
 export function showAccount(s: State, a: Account): Json {
   touch(s, a, s.time);
-  countStorage(s, a, s.time);
+  countStorage(a, s.time);
   const statements = [a.previous, a.current].filter((m) => m !== undefined).map((m) => showStatement(s, a, m));
   const j: Json = { account: showId(a.id), usage: showUsageAnswer(s, a), statements };
   if (a.subscriptions.length > 0 || a.topUp !== undefined) j["plan"] = showPlan(s, a);
@@ -130,7 +145,7 @@ function showUsageAnswer(s: State, a: Account): Json {
   u64(j, "suspended_ms", a.suspended);
   put(j, "suspension_reason", a.suspensionReason);
   if (a.keys.length > 0) j["keys"] = a.keys.map((k) => showKey(s, a, k, false));
-  if (a.cap !== undefined) j["cap"] = showCapStatus(s, a, a, a.cap);
+  if (a.cap !== undefined) j["cap"] = showCapStatus(a, a, a.cap, s.time);
   const grants = a.grants.filter((g) => g.left > 0);
   if (grants.length > 0) {
     j["grants"] = grants.map((g) => {
@@ -211,13 +226,11 @@ export function showPayment(p: Payment): Json {
 }
 
 export function showNetwork(s: State, n: Network): Json {
-  const limit = s.book?.anonymousLimit ?? 0;
-  const window = s.book?.anonymousWindow ?? 0;
+  const { book } = s;
   const j: Json = {};
-  put(j, "limit", limit);
-  put(j, "remaining", Math.max(0, limit - n.admitted.length));
-  const oldest = n.admitted[0];
-  put(j, "reset_seconds", oldest === undefined ? 0 : untilSeconds(s, oldest + window));
-  u64(j, "window_ms", window);
+  put(j, "limit", book?.anonymousLimit);
+  put(j, "remaining", Math.max(0, (book?.anonymousLimit ?? 0) - n.admitted.length));
+  put(j, "reset_seconds", book === undefined ? 0 : windowReset(s, n));
+  u64(j, "window_ms", book?.anonymousWindow ?? 0);
   return { network: showId(n.id), allowance: j };
 }

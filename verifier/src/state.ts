@@ -14,12 +14,13 @@ export function counters(): Counters {
   return new Array<number>(quotaKeys + 1).fill(0);
 }
 
-/** A part of a month with one tier and one price book. */
+/** A part of a month in which nothing ended with the account's knowledge: statements divide it by the price books in it. */
 export interface Period {
-  start: number;
+  /** The following are of one that has ended. It began when the one before it ended. */
   end: number;
   tier: number;
-  book: Book | undefined;
+  /** Index in State.books of the last one that the account had. */
+  bookIndex: number;
   used: Counters;
   paid: Counters;
   amount: Counters;
@@ -27,6 +28,8 @@ export interface Period {
 
 export interface Month {
   month: number;
+  /** When it began, or the account was created in it. */
+  start: number;
   used: Counters;
   overage: Counters;
   spent: Counters;
@@ -43,17 +46,10 @@ export interface Month {
   charged: number;
   refundedSum: number;
   refunds: { request: string; quotaKey: number; amount: number }[];
-  /** Tier and book at the month's end. */
+  /** At the month's end. */
   tier: number;
-  book: Book | undefined;
-  storage: StorageMonth;
-}
-
-export interface StorageMonth {
   /** Byte-milliseconds by day from 1970. */
-  days: Map<number, bigint>;
-  /** Byte-milliseconds of an earlier month that was closed. */
-  carried: bigint;
+  storage: Map<number, bigint>;
 }
 
 export interface Grant {
@@ -100,8 +96,10 @@ export interface Hold {
   repeats: number;
   result: number;
   closed: number;
-  /** Closed by a time-out that no settlement has confirmed. */
+  /** Closed by a time-out that no settlement has made final. */
   timedOut: boolean;
+  /** A settlement has said the same as the time-out. */
+  confirmed: boolean;
   remembered: boolean;
   /** Counted in Account.makers. */
   makesRoom: boolean;
@@ -223,7 +221,8 @@ export interface Owner {
   /** Times of failed calls in the window. */
   failures: Queue<number>;
   failed: number;
-  late: Map<string, Late>;
+  /** Oldest first. */
+  late: Late[];
   /** Number of open holds, and of known ones. */
   open: number;
   known: number;
@@ -244,7 +243,7 @@ export interface Account extends Owner {
   /** Changes whenever earlier payments become final; added to the fold's own. */
   ownTerms: number;
   seenTerms: number;
-  /** Index in State.books of the one that the open period has. */
+  /** Index in State.books of the last one that has ended earlier periods. */
   bookIndex: number;
   /** Open ones, and those that a time-out served. */
   holds: Set<Hold>;
@@ -255,6 +254,9 @@ export interface Account extends Owner {
   kept: Map<number, Hold[]>;
   keys: Key[];
   nextKey: number;
+  defaultLineage: Lineage;
+  /** Whether a key command has begun the default key's lineage. Until then it counts everything of the account. */
+  keyed: boolean;
   cap: Cap | undefined;
   spending: Spending;
   suspended: number;

@@ -3,6 +3,7 @@
 import { day, monthName, monthStart } from "./calendar.ts";
 import { credits64, put, u64 } from "./json.ts";
 import { type Book, type Plan, quotaKeys } from "./prices.ts";
+import { isEmpty, newPeriod } from "./accounts.ts";
 import type { Account, Month, Period, State } from "./state.ts";
 
 type Json = Record<string, unknown>;
@@ -11,36 +12,41 @@ const gigabyte = 1n << 30n;
 
 /** Changes the stored bytes as of a time. */
 export function changeStorage(s: State, a: Account, delta: number, at: number): void {
-  countStorage(s, a, s.time);
+  countStorage(a, s.time);
   let change = BigInt(delta);
   if (change < -a.storageBytes) change = -a.storageBytes;
   a.storageBytes += change;
   // What was counted already is corrected: since a past time, or since a clock went back.
-  const from = at > 0 && at < s.time ? at : s.time;
-  if (from < a.storageSince) spread(s, a, change, Math.max(from, a.created), a.storageSince);
+  const from = Math.max(at > 0 ? at : s.time, a.created);
+  const start = monthStart(a.current.month);
+  if (from < start && isClosed(s, a.current.month - 1)) {
+    const late = Math.max(from, monthStart(a.current.month - 1));
+    count(a.current, Math.floor(a.storageSince / day), change * BigInt(start - late));
+    spread(a, change, start, a.storageSince);
+  } else spread(a, change, from, a.storageSince);
 }
 
 /** Counts what is stored up to a time. */
-export function countStorage(s: State, a: Account, until: number): void {
+export function countStorage(a: Account, until: number): void {
   if (until <= a.storageSince) return;
-  spread(s, a, a.storageBytes, a.storageSince, until);
+  spread(a, a.storageBytes, a.storageSince, until);
   a.storageSince = until;
 }
 
 /** Adds bytes from one time to another to the days of the months in the state. */
-function spread(s: State, a: Account, bytes: bigint, from: number, until: number): void {
-  if (bytes === 0n) return;
+function spread(a: Account, bytes: bigint, from: number, until: number): void {
   const start = monthStart(a.current.month);
   const first = a.previous === undefined ? start : monthStart(a.previous.month);
   for (let at = Math.max(from, first); at < until; ) {
     const d = Math.floor(at / day);
     const next = Math.min(until, (d + 1) * day);
-    const part = bytes * BigInt(next - at);
-    const m = at >= start ? a.current : a.previous!;
-    if (m !== a.current && isClosed(s, m.month) && from < start && until > start) a.current.storage.carried += part;
-    else m.storage.days.set(d, (m.storage.days.get(d) ?? 0n) + part);
+    count(at >= start ? a.current : a.previous!, d, bytes * BigInt(next - at));
     at = next;
   }
+}
+
+function count(m: Month, d: number, byteMillis: bigint): void {
+  m.storage.set(d, (m.storage.get(d) ?? 0n) + byteMillis);
 }
 
 export function isClosed(s: State, month: number): boolean {
@@ -56,9 +62,9 @@ export interface StorageBill {
 }
 
 export function billStorage(m: Month, plan: Plan): StorageBill {
-  const days = [...m.storage.days].map(([d, integral]) => ({ day: d, integral })).filter((d) => d.integral !== 0n);
+  const days = [...m.storage].map(([d, integral]) => ({ day: d, integral })).filter((d) => d.integral !== 0n);
   days.sort((x, y) => x.day - y.day);
-  const sum = days.reduce((n, d) => n + d.integral, m.storage.carried);
+  const sum = days.reduce((n, d) => n + d.integral, 0n);
   const length = BigInt(monthStart(m.month + 1) - monthStart(m.month));
   const positive = sum > 0n ? sum : 0n;
   const over = sum - BigInt(plan.freeStorage) * length;
@@ -98,22 +104,21 @@ export function showUsage(m: Month, plan: Plan): Json[] {
 }
 
 export function showStatement(s: State, a: Account, m: Month): Json {
-  const isCurrent = m === a.current;
-  const book = isCurrent ? s.book : m.book;
-  const tier = isCurrent ? a.tier : m.tier;
-  const plan = planOf(book, tier);
+  const tier = m === a.current ? a.tier : m.tier;
+  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], tier);
   const bill = billStorage(m, plan);
-  const periods = showPeriods(a, m);
+  const periods = showPeriods(s, a, m);
   const j: Json = { period: monthName(m.month), usage: showUsage(m, plan), tier, storage_by_day: true };
-  put(j, "closed", isClosed(s, m.month));
+  put(j, "closed", m !== a.current && isClosed(s, m.month));
   u64(j, "spent_micros", m.spentSum);
   u64(j, "storage_average_bytes", bill.average);
   u64(j, "storage_free_bytes", plan.freeStorage);
   u64(j, "storage_billed_bytes", bill.billed);
   u64(j, "storage_overage_cents", bill.cents);
   put128(j, "storage_byte_ms", bill.sum);
-  if (bill.days.length > 0) {
-    j["storage_days"] = bill.days.map((d) => {
+  const days = bill.days.filter((d) => d.day * day < a.storageSince); // A correction may be as of the very start of a day.
+  if (days.length > 0) {
+    j["storage_days"] = days.map((d) => {
       const line: Json = { day: d.day };
       put128(line, "byte_ms", d.integral);
       return line;
@@ -123,8 +128,15 @@ export function showStatement(s: State, a: Account, m: Month): Json {
   j["credits"] = showCredits(a, m);
   u64(j, "storage_cents_per_gb_month", plan.storageCents);
   u64(j, "fees_cents", periods.fees);
-  put(j, "plan", book?.planName(tier) ?? "");
+  put(j, "plan", s.book?.planName(tier) ?? "");
   return j;
+}
+
+/** The index of the book in force at a time, or of the oldest one. */
+export function bookIndexAt(s: State, ms: number): number {
+  let at = s.books.length - 1;
+  while (at > 0 && s.books[at]!.from > ms) at--;
+  return at;
 }
 
 const noTerms = { limit: 0, price: 0, overage: false };
@@ -136,41 +148,79 @@ export function planOf(book: Book | undefined, tier: number): Plan {
   return book?.plan(tier) ?? emptyPlan;
 }
 
-/** A month's periods as statements show them: merged, and without empty ones. */
-function mergedPeriods(m: Month): Period[] {
-  const end = monthStart(m.month + 1);
-  const merged: Period[] = [];
-  for (const [i, p] of m.periods.entries()) {
-    const ended = i === m.periods.length - 1 ? Math.max(end, p.start) : p.end;
-    if (ended === p.start && p.used.every((n) => n === 0)) continue;
-    const last = merged[merged.length - 1];
-    if (last !== undefined && equalPeriods(last, p)) {
-      merged[merged.length - 1] = {
-        ...last, end: ended, used: add(last.used, p.used), paid: add(last.paid, p.paid), amount: add(last.amount, p.amount),
-      };
-    } else merged.push({ ...p, end: ended });
+/** A period of a statement. */
+interface Shown extends Omit<Period, "bookIndex"> {
+  start: number;
+  book: Book;
+}
+
+/** Divides a month at its price books. */
+class Divided {
+  readonly list: Shown[] = [];
+
+  constructor(private readonly books: Book[], private start: number, public at: number) {}
+
+  /** Ends a period. It continues the one before if that has the same tier, limits, prices and fee. */
+  cut(p: Period, tier: number, until: number): void {
+    const end = Math.max(until, this.start);
+    if (end === this.start && isEmpty(p)) return;
+    const shown = { ...p, start: this.start, end, tier, book: this.books[this.at]! };
+    const last = this.list[this.list.length - 1];
+    if (last === undefined || !equalPeriods(last, shown)) this.list.push(shown);
+    else {
+      const { used, paid, amount } = last;
+      Object.assign(last, { end, used: add(used, p.used), paid: add(paid, p.paid), amount: add(amount, p.amount) });
+    }
+    this.start = end;
   }
-  return merged;
+
+  /** Ends those of books that other ones replaced before anything happened to the account. */
+  skip(to: number, tier: number, end: number): void {
+    for (; this.at < to; this.at++) this.cut(newPeriod(), tier, Math.min(this.books[this.at + 1]!.from, end));
+  }
+}
+
+/** A month's periods as statements show them. Once the time went back, a book may come into force in a month that has ended for the account. */
+function dividedPeriods(s: State, a: Account, m: Month): Shown[] {
+  const { books } = s;
+  if (books.length === 0) return [];
+  const monthEnd = monthStart(m.month + 1);
+  let open = m.periods[m.periods.length - 1]!;
+  const [tier, bookIndex] = m === a.current ? [a.tier, a.bookIndex] : [m.tier, open.bookIndex];
+  const ended = m.periods.slice(0, -1);
+  const divided = new Divided(books, m.start, Math.min(bookIndexAt(s, m.start), ended[0]?.bookIndex ?? bookIndex));
+  for (const p of ended) {
+    divided.skip(p.bookIndex, p.tier, p.end);
+    divided.cut(p, p.tier, p.end);
+  }
+  divided.skip(bookIndex, tier, monthEnd);
+  for (let next = books[divided.at + 1]; next !== undefined && next.from < monthEnd; next = books[divided.at + 1]) {
+    divided.cut(open, tier, next.from);
+    open = newPeriod();
+    divided.at++;
+  }
+  divided.cut(open, tier, monthEnd);
+  return divided.list;
 }
 
 function add(x: number[], y: number[]): number[] {
   return x.map((n, i) => n + y[i]!);
 }
 
-function equalPeriods(x: Period, y: Period): boolean {
+function equalPeriods(x: Shown, y: Shown): boolean {
   if (x.tier !== y.tier) return false;
   if (x.book === y.book) return true;
   const [p, q] = [planOf(x.book, x.tier), planOf(y.book, y.tier)];
-  return p.fee === q.fee && x.book?.keptName(x.tier) === y.book?.keptName(y.tier) && p.terms.every((t, i) => {
+  return p.fee === q.fee && p.terms.every((t, i) => {
     const u = q.terms[i]!;
     return t.limit === u.limit && t.price === u.price && t.overage === u.overage;
   });
 }
 
-function showPeriods(a: Account, m: Month): { shown: Json[]; fees: bigint } {
+function showPeriods(s: State, a: Account, m: Month): { shown: Json[]; fees: bigint } {
   const monthSeconds = BigInt((monthStart(m.month + 1) - monthStart(m.month)) / 1000);
   let fees = 0n;
-  const shown = mergedPeriods(m).map((p) => {
+  const shown = dividedPeriods(s, a, m).map((p) => {
     const plan = planOf(p.book, p.tier);
     const until = (ms: number): number => Math.floor((a.erased > 0 ? Math.min(ms, a.erased) : ms) / 1000);
     const seconds = Math.max(0, until(p.end) - until(p.start));
@@ -180,13 +230,13 @@ function showPeriods(a: Account, m: Month): { shown: Json[]; fees: bigint } {
     u64(j, "fee_cents", plan.fee);
     u64(j, "fee_seconds", seconds);
     u64(j, "fee_amount_cents", fee);
-    put(j, "plan", p.book?.keptName(p.tier) ?? "");
+    put(j, "plan", s.book?.planName(p.tier) ?? "");
     return j;
   });
   return { shown, fees };
 }
 
-function showLines(p: Period, plan: Plan): Json[] {
+function showLines(p: Shown, plan: Plan): Json[] {
   const lines: Json[] = [];
   for (let key = 1; key <= quotaKeys; key++) {
     const t = plan.terms[key]!;

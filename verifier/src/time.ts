@@ -1,9 +1,9 @@
 // The fold's time, and what is due when it moves. See "Time".
 
-import { touch } from "./accounts.ts";
+import { reap, rollTo } from "./accounts.ts";
 import { warnExpiring } from "./alerts.ts";
 import { day, hour, minute, second } from "./calendar.ts";
-import { expire } from "./credits.ts";
+import { expire, isKept } from "./credits.ts";
 import { forget, serve, voidOpen } from "./settle.ts";
 import { type Hold, open, type State } from "./state.ts";
 import { takeForce } from "./upcoming.ts";
@@ -58,7 +58,7 @@ function due(s: State, now: number): void {
     } else if (expires <= now && expires <= timesOut) {
       s.expiries.pop();
       s.time = Math.max(s.time, expires);
-      if (expiry!.grant.left > 0) touch(s, expiry!.account, expires);
+      if (isKept(expiry!.account, expiry!.grant)) rollTo(s, expiry!.account, expires);
       expire(s, expiry!.account, expiry!.grant, expires);
     } else if (timesOut <= now) {
       s.time = Math.max(s.time, timesOut);
@@ -74,25 +74,31 @@ function end(s: State, now: number): void {
     s.remembered.shift();
     if (h.remembered) forget(s, h);
   }
-  const window = s.book?.anonymousWindow ?? 0;
-  for (let w = s.windows.peek(); w !== undefined && w.time <= now - window; w = s.windows.peek()) {
-    s.windows.shift();
-    if (w.network.admitted[0] === w.time) w.network.admitted.shift();
-    const n = w.network;
-    if (n.admitted.length + n.known + n.failed + n.late.size === 0) s.networks.delete(n.id);
-  }
+  trimWindows(s);
   for (let f = s.failures.peek(); f !== undefined && f.time <= now - minute; f = s.failures.peek()) {
     s.failures.shift();
     f.owner.failures.shift();
     f.owner.failed--;
+    reap(s, f.owner);
   }
   for (let l = s.late.peek(); l !== undefined && l.time <= now - day; l = s.late.peek()) {
     s.late.shift();
-    if (l.owner.late.get(l.request) === l) l.owner.late.delete(l.request);
+    if (l.owner.late[0] === l) l.owner.late.shift();
+    reap(s, l.owner);
   }
   for (let c = s.keptCommands.peek(); c !== undefined && c.time <= now - day; c = s.keptCommands.peek()) {
     s.keptCommands.shift();
     if (s.commands.get(c.id) === c) s.commands.delete(c.id);
+  }
+}
+
+/** Ends the admissions of networks that have left the window. */
+export function trimWindows(s: State): void {
+  const since = s.time - (s.book?.anonymousWindow ?? 0);
+  for (let w = s.windows.peek(); w !== undefined && w.time <= since; w = s.windows.peek()) {
+    s.windows.shift();
+    if (w.network.admitted[0] === w.time) w.network.admitted.shift();
+    reap(s, w.network);
   }
 }
 
@@ -118,7 +124,6 @@ function goBack(s: State, now: number): void {
   for (const source of s.sources.values()) source.seen = earlier(source.seen);
   for (const a of s.accounts.values()) {
     a.failures.map(earlier);
-    for (const list of a.kept.values()) for (const h of list) h.time = earlier(h.time);
     for (const p of a.payments.values()) p.asOf = earlier(p.asOf);
     for (const x of a.subscriptions) x.asOf = earlier(x.asOf);
     if (a.deletes !== 0) a.deletes = Math.min(a.deletes, now + deletionDays * day);

@@ -4,6 +4,7 @@ import { day } from "./calendar.ts";
 import type { PriceBook } from "./messages.ts";
 import { Book, latestRules } from "./prices.ts";
 import type { State } from "./state.ts";
+import { trimWindows } from "./time.ts";
 
 const mostBooks = 200;
 export const maxOffset = 3650 * day;
@@ -12,10 +13,10 @@ export const maxOffset = 3650 * day;
 export class UnknownRules extends Error {}
 
 export function takeForce(s: State, b: Book): void {
-  b.follow(s.book);
   s.book = b;
   s.books.push(b);
   s.terms++;
+  trimWindows(s);
 }
 
 export function limitOffset(ms: number): number {

@@ -1,4 +1,5 @@
-// Draws journals in which everything happens that the document has a rule for.
+// Draws journals in which everything happens that the document has a rule for. Whether the service has voided a write is drawn
+// once (isVoid): no service contradicts itself, and no edge reports as served what its service has voided.
 
 import { Drawn as Plain, tiers } from "./journal.mjs";
 import { commandBatch, encode, priceBook, usageBatch } from "./protobuf.mjs";
@@ -28,15 +29,19 @@ export class Drawn extends Plain {
     const write = [1, 3, 5, 8].includes(key) && this.pick(4) > 0 ? 1 : undefined;
     const k = this.one(a.keys.slice(-4).concat(a.keys[0]));
     const x = { request: this.requestId(), account: a.id, key, version: k.version, fingerprint: k.fingerprint, number: k.number || undefined, write };
-    if (this.pick(12) === 0 && this.past.length > 0) x.request = this.one(this.past).request;
     if (this.pick(5) === 0) x.idempotency = Buffer.from(`idempotency ${this.pick(4)}   `);
     else if (!write && this.pick(3) === 0) Object.assign(x, { readId: Buffer.from(`read id ${this.pick(3)}       `), readHash: (BigInt(1 + this.pick(2)) << 32n) + BigInt(this.pick(2)) });
     if (this.pick(40) === 0) x.key = 14;
+    if (write) x.isVoid = this.pick(3) === 0;
+    if (this.pick(12) === 0 && this.past.length > 0) {
+      const { request, isVoid } = this.one(this.past);
+      Object.assign(x, { request, isVoid });
+    }
     return x;
   }
 
   anonymous() {
-    return { request: this.requestId(), account: 70_001n + BigInt(this.pick(2)), key: 8, anonymous: 1, write: 1 };
+    return { request: this.requestId(), account: 70_001n + BigInt(this.pick(2)), key: 8, anonymous: 1, write: 1, isVoid: this.pick(3) === 0 };
   }
 
   usage() {
@@ -46,10 +51,10 @@ export class Drawn extends Plain {
       const [x] = this.open.splice(this.pick(this.open.length), 1);
       if (this.pick(6) > 0) this.past.push(x);
       else this.open.push(x);
-      const isVoid = this.pick(2) === 0;
+      const isVoid = this.pick(2) === 0 || x.isVoid;
       settlements.push({ request: x.request, result: isVoid ? 2 : 1, account: x.account, key: x.key, anonymous: x.anonymous, failed: isVoid && this.pick(2) ? 1 : undefined });
     }
-    if (this.pick(10) === 0 && admissions.length > 0) settlements.push({ request: admissions[0].request, result: 1 + this.pick(2), account: admissions[0].account, key: admissions[0].key, anonymous: admissions[0].anonymous });
+    if (this.pick(10) === 0 && admissions.length > 0) settlements.push({ request: admissions[0].request, result: admissions[0].isVoid ? 2 : 1 + this.pick(2), account: admissions[0].account, key: admissions[0].key, anonymous: admissions[0].anonymous });
     if (this.pick(15) === 0) settlements.push({ account: this.one(this.accounts).id, delta: this.pick(1e6) - 3e5 });
     const served = this.pick(4) === 0 ? [{ sequence: Math.max(1, this.messages.length - this.pick(4)), places: this.pick(2) ? [] : [this.pick(3), this.pick(3)] }] : [];
     for (const x of admissions) this.open.push(x);
@@ -68,7 +73,7 @@ export class Drawn extends Plain {
       if (this.pick(3) === 0) continue;
       this.open = this.open.filter((y) => y !== x);
       this.past.push(x);
-      const isVoid = this.pick(3) === 0;
+      const { isVoid } = x;
       if (this.pick(30) === 0) this.sequences[domain] = 0;
       settlements.push({
         request: x.request, result: isVoid ? 2 : 1, account: x.account, key: this.pick(30) === 0 ? 2 : x.key, anonymous: x.anonymous,

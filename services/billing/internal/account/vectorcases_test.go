@@ -11,7 +11,7 @@ import (
 // vectorCases are the cases of all vectors, in the order of docs/journal.md.
 func vectorCases() []vectorCase {
 	var all []vectorCase
-	for _, part := range [][]vectorCase{timeCases(), batchCases(), admissionCases(), holdCases(), creditCases(), correctionCases(), paidCases(), keyCases(), commandCases(), bookCases(), billCases(), receiptCases(), sealCases()} {
+	for _, part := range [][]vectorCase{timeCases(), batchCases(), admissionCases(), holdCases(), creditCases(), correctionCases(), paidCases(), keyCases(), commandCases(), bookCases(), billCases(), receiptCases(), sealCases(), backCases()} {
 		all = append(all, part...)
 	}
 	return all

@@ -189,13 +189,19 @@ func (c vectorCase) write(t *testing.T) *vector {
 			m.Subject = subjectOf(m.Kind)
 		}
 		of := vectorMessage{Sequence: m.Sequence, TimeNanos: m.TimeNanos, Subject: m.Subject, Data: m.Data}
-		if decoded := eventOf(m.Kind); decoded != nil && decoded.UnmarshalVT(m.Data) == nil {
-			of.Event = protoJSON(t, decoded)
-		}
+		of.decode(t)
 		v.Messages = append(v.Messages, of)
 	}
 	v.fold(t)
 	return v
+}
+
+// decode sets the event to what the data decodes to.
+func (m *vectorMessage) decode(t *testing.T) {
+	t.Helper()
+	if decoded := eventOf(vectorKinds()[m.Subject]); decoded != nil && decoded.UnmarshalVT(m.Data) == nil {
+		m.Event = protoJSON(t, decoded)
+	}
 }
 
 // kinds are the subjects of partition 0.
