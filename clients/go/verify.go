@@ -169,7 +169,7 @@ func (v *verification) refused(err error) error {
 	var gone *NotFoundError
 	var invalid *InvalidError
 	switch {
-	case errors.As(err, &gone):
+	case errors.As(err, &gone) && gone.Code == "not_found": // a proxy's 404 has no code
 		return &EntriesNotKeptError{Number: v.at.number + 1, Err: err}
 	case errors.As(err, &invalid) && invalid.Field == "after":
 		return v.fault(v.at.number, "the service has no such entry")

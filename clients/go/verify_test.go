@@ -19,7 +19,8 @@ import (
 type chainServer struct {
 	entries [][]byte
 	kept    int
-	most    int // entries of a page
+	code    string // of an entry that is not kept
+	most    int    // entries of a page
 	forge   func(*Receipts)
 }
 
@@ -41,7 +42,7 @@ func (s *chainServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if after+1 < s.kept {
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = w.Write([]byte(`{"success":false,"code":"not_found","reason":"no longer kept"}`))
+		_, _ = fmt.Fprintf(w, `{"success":false,"code":%q,"reason":"no longer kept"}`, s.code)
 		return
 	}
 	page := &Receipts{After: s.at(after).String(), Newest: s.at(len(s.entries)).String()}
@@ -69,7 +70,7 @@ func admittedEntry(n int) []byte {
 
 func servedChain(t *testing.T, n int) (*chainServer, *Account) {
 	t.Helper()
-	s := &chainServer{kept: 1, most: 1 + rand.IntN(7)}
+	s := &chainServer{kept: 1, code: "not_found", most: 1 + rand.IntN(7)}
 	t.Log("entries of a page:", s.most)
 	for i := range n {
 		s.entries = append(s.entries, admittedEntry(i+1))
@@ -174,6 +175,11 @@ func TestEntriesThatAreGoneAreNotVerified(t *testing.T) {
 	var gone *EntriesNotKeptError
 	if _, err := account.VerifyReceipts(t.Context(), s.at(3).String()); !errors.As(err, &gone) || gone.Number != 4 {
 		t.Errorf("%v", err)
+	}
+	s.code = ""
+	var missing *NotFoundError
+	if _, err := account.VerifyReceipts(t.Context(), s.at(3).String()); !errors.As(err, &missing) || errors.As(err, new(*EntriesNotKeptError)) {
+		t.Errorf("a proxy knows no such page: %v", err)
 	}
 	good := s.at(6).String()
 	if n, err := ReceiptNumber(good); err != nil || n != 6 {

@@ -93,7 +93,8 @@ export class Account {
     const chain = new Verification(kept, newer)
     for (;;) {
       const page = await this.receipts({ after: chain.number, limit: maxEntries }, options).catch((error) => {
-        if (error instanceof NotFoundError) throw new EntriesNotKeptError(chain.number + 1, error)
+        // A proxy's 404 has no code.
+        if (error instanceof NotFoundError && error.code === 'not_found') throw new EntriesNotKeptError(chain.number + 1, error)
         if (error instanceof InvalidError && error.field === 'after') throw chain.fault(chain.number, 'the service has no such entry')
         throw error
       })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash, randomInt } from 'node:crypto'
 import { test } from 'node:test'
-import { EntriesNotKeptError, Quire, ReceiptError } from 'quire-client'
+import { EntriesNotKeptError, NotFoundError, Quire, ReceiptError } from 'quire-client'
 
 /** An entry as docs/journal.md describes it. */
 function entry(n) {
@@ -24,7 +24,7 @@ function chain(t) {
   const entries = Array.from({ length: 20 }, (_, i) => entry(i + 1))
   const most = randomInt(1, 8)
   t.diagnostic(`entries of a page: ${most}`)
-  const served = { entries, kept: 1, forge: () => {} }
+  const served = { entries, kept: 1, code: 'not_found', forge: () => {} }
   const at = (n) => {
     let hash = createHash('sha256').update('a chain').digest()
     for (const data of served.entries.slice(0, n)) hash = createHash('sha256').update(hash).update(data).digest()
@@ -34,7 +34,7 @@ function chain(t) {
   const fetch = async (address) => {
     const after = Number(new URL(address).searchParams.get('after'))
     if (after > served.entries.length) return refused(400, 'invalid_field', 'after')
-    if (after + 1 < served.kept) return refused(404, 'not_found')
+    if (after + 1 < served.kept) return refused(404, served.code)
     const page = { success: true, remaining: -1, after: at(after), newest: at(served.entries.length), entries: [] }
     for (let n = after + 1; n <= Math.min(after + most, served.entries.length); n++) {
       page.entries.push({ number: n, receipt: at(n), entry: served.entries[n - 1].toString('hex'), kind: 'begins' })
@@ -91,6 +91,8 @@ test('entries that are gone are not verified, and neither is what is not a recei
   served.kept = 5
   assert.equal((await account.verifyReceipts(at(4))).entries.length, 16)
   await assert.rejects(account.verifyReceipts(at(3)), (error) => error instanceof EntriesNotKeptError && error.number === 4)
+  served.code = '' // as a proxy answers that knows no such page
+  await assert.rejects(account.verifyReceipts(at(3)), (error) => error instanceof NotFoundError)
   for (const bad of ['', '6', '6.', '6.00', `0${at(6)}`, `-${at(6)}`, `${at(6)}0`, `0.${at(6).slice(2)}`]) {
     await assert.rejects(account.verifyReceipts(bad), TypeError, bad)
     await assert.rejects(account.verifyReceipts(at(4), [bad]), TypeError, bad)
