@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// maxBills is how many proofs of bills are made at a time: each may have maxEntries.
+	// maxBills is how many proofs of bills are made or sent at a time: each may have maxEntries, and is in memory until it is sent.
 	maxBills   = 4
 	maxEntries = 250_000
 	entryPage  = 1000
@@ -110,26 +110,27 @@ func (s *Proofs) bill(c *endpoint.Call) error {
 		return err
 	}
 	id := c.Who.Account
-	if _, busy := s.proving.LoadOrStore(id, true); busy {
-		return endpoint.WaitFor(fault.New(fault.RateLimited, "A proof is being made for this account. Try again in a second."), 1, 1, s.Now())
-	}
-	defer s.proving.Delete(id)
-	select {
-	case s.bills <- struct{}{}:
-		defer func() { <-s.bills }()
-	default:
-		return endpoint.Unavailable(errors.New("too many proofs are being made"))
+	release, err := s.begin(id)
+	if err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(s.ctx, billTimeout)
 	defer cancel()
+	sends := false
+	defer func() {
+		if !sends {
+			release()
+		}
+	}()
 	data, err := s.proveBill(ctx, id, period, start, since)
 	if err != nil {
 		return asFault(err)
 	}
+	sends = true
 	c.Set(fiber.HeaderContentType, fiber.MIMETextPlainCharsetUTF8)
 	c.Set(fiber.HeaderCacheControl, "no-store")
 	c.Set(fiber.HeaderContentDisposition, `attachment; filename="`+accounts.StatementNumber(id, period)+`.tlog-proof"`)
-	c.Response().SetBodyRaw(data)
+	s.send(c, data, release)
 	return nil
 }
 
