@@ -201,7 +201,7 @@ func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.Led
 	}
 	found, err := p.projection.Page(ctx, id, search, cursor, min(limit, maxLedgerPage))
 	switch {
-	case errors.Is(err, errRemaking):
+	case errors.Is(err, projection.ErrMaking):
 		return status(event.QueryStatus_QUERY_PENDING), nil
 	case isUnreadable(err):
 		p.log.Error("old entries of a ledger can't be made again from the journal", "account", id.String(), "error", err)

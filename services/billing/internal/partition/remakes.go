@@ -18,41 +18,57 @@ import (
 
 const (
 	maxRemakes     = 64          // of a partition, waiting or running
-	maxRemadeKept  = 4           // results of a partition
+	maxRemadeKept  = 64          // results of a partition,
+	maxKeptBytes   = 16 << 20    // which take so many bytes
 	maxRemadeBytes = 4 << 20     // of a result, unless one message makes more
 	keptRemade     = time.Minute // how long a result is kept
 )
 
-// errRemaking means that rows are being made again, which takes more than a moment.
-var errRemaking = errors.New("rows of the ledger are being made again")
+// remakeKey identifies a remake.
+type remakeKey struct {
+	account event.AccountID
+	last    uint64 // message
+}
 
-// remake is one that is queued, running or finished. An account has one at a time.
+// remake is one that is queued, running or finished. An account has one at a time, and maybe results of earlier ones.
 type remake struct {
 	task
 	from, last uint64 // of its rows
 	rows       []projection.MadeRow
+	bytes      int // of rows
 }
 
 type remakes struct {
 	*tasks
-	jobs map[event.AccountID]*remake
+	jobs map[remakeKey]*remake
 }
 
-func newRemakes() *remakes { return &remakes{tasks: newTasks(), jobs: map[event.AccountID]*remake{}} }
+func newRemakes() *remakes { return &remakes{tasks: newTasks(), jobs: map[remakeKey]*remake{}} }
 
-// begin returns the account's remake if it runs or has what is asked for, and begins another one otherwise. It is nil if too many run.
+// begin returns the account's remake that has what is asked for, or the one that runs, and begins another one if there is none. It is nil if
+// too many run.
 func (r *remakes) begin(id event.AccountID, last uint64, now func() time.Time, run func(context.Context, *remake) error) *remake {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	running := r.tidy(now())
-	if job := r.jobs[id]; job != nil && (!job.over() || job.has(last)) {
-		return job
+	var runs *remake
+	for key, job := range r.jobs { // whichever has it
+		switch {
+		case key.account != id:
+		case !job.over():
+			runs = job
+		case job.has(last):
+			return job
+		}
+	}
+	if runs != nil {
+		return runs
 	}
 	if running >= maxRemakes {
 		return nil
 	}
 	job := &remake{task: newTask(), last: last}
-	r.jobs[id] = job
+	r.jobs[remakeKey{id, last}] = job
 	r.start(&job.task, now, func(ctx context.Context) { job.err = run(ctx, job) })
 	return job
 }
@@ -62,25 +78,28 @@ func (r *remake) has(last uint64) bool { return r.err == nil && r.from < last &&
 
 // tidy forgets all finished remakes but the newest few, and returns the number of the others. It requires mu.
 func (r *remakes) tidy(now time.Time) (running int) {
-	var over []event.AccountID
-	for id, job := range r.jobs { // sorted below
+	var over []remakeKey
+	for key, job := range r.jobs { // sorted below
 		switch {
 		case !job.over():
 			running++
 		case now.Sub(job.ended) >= keptRemade || job.ended.After(now):
-			delete(r.jobs, id)
+			delete(r.jobs, key)
 		default:
-			over = append(over, id)
+			over = append(over, key)
 		}
 	}
-	slices.SortFunc(over, func(a, b event.AccountID) int { return r.jobs[b].ended.Compare(r.jobs[a].ended) })
-	for _, id := range over[min(len(over), maxRemadeKept):] {
-		delete(r.jobs, id)
+	slices.SortFunc(over, func(a, b remakeKey) int { return r.jobs[b].ended.Compare(r.jobs[a].ended) })
+	size := 0
+	for i, key := range over {
+		if size += r.jobs[key].bytes; i >= maxRemadeKept || size > maxKeptBytes {
+			delete(r.jobs, key)
+		}
 	}
 	return running
 }
 
-// remade is projection.Again. It returns errRemaking unless the rows are there in a moment. Only a few remakes run at once in the
+// remade is projection.Again. It returns projection.ErrMaking unless the rows are there in a moment. Only a few remakes run at once in the
 // process, which they share with explanations.
 func (p *Partition) remade(ctx context.Context, id event.AccountID, last uint64) ([]projection.MadeRow, uint64, error) {
 	run := func(ctx context.Context, job *remake) error {
@@ -93,13 +112,13 @@ func (p *Partition) remade(ctx context.Context, id event.AccountID, last uint64)
 	}
 	job := p.remakes.begin(id, last, p.deps.Clock, run)
 	if job == nil || !p.await(ctx, &job.task, true) {
-		return nil, 0, errors.Join(errRemaking, ctx.Err())
+		return nil, 0, errors.Join(projection.ErrMaking, ctx.Err())
 	}
 	switch {
 	case job.err != nil:
 		return nil, 0, fmt.Errorf("make rows up to message %d again: %w", last, job.err)
 	case !job.has(last): // it was for another page
-		return nil, 0, errRemaking
+		return nil, 0, projection.ErrMaking
 	}
 	return job.rows, job.from, nil
 }
@@ -117,8 +136,7 @@ func (p *Partition) remake(ctx context.Context, job *remake, id event.AccountID,
 	if err != nil {
 		return err
 	}
-	job.from, job.rows = fold.Sequence(), nil
-	size := 0
+	job.from, job.rows, job.bytes = fold.Sequence(), nil, 0
 	return p.journal.Replay(ctx, fold.Sequence(), job.last, func(m journal.Message) error {
 		effects, err := fold.Apply(p.message(m))
 		if err != nil && !errors.Is(err, account.ErrUndecodable) {
@@ -129,20 +147,19 @@ func (p *Partition) remake(ctx context.Context, job *remake, id event.AccountID,
 		}
 		rows, err := projection.MadeRows(id, m.Sequence, effects)
 		for _, r := range rows {
-			size += len(r.Head)
+			job.bytes += len(r.Head)
 		}
 		job.rows = append(job.rows, rows...)
-		for size > maxRemadeBytes && job.rows[0].Sequence < m.Sequence {
-			size -= job.forget()
+		for job.bytes > maxRemadeBytes && job.rows[0].Sequence < m.Sequence {
+			job.forget()
 		}
 		return err
 	}, nil)
 }
 
-// forget forgets the rows of the first message, and returns their size.
-func (r *remake) forget() (size int) {
+// forget forgets the rows of the first message.
+func (r *remake) forget() {
 	for r.from = r.rows[0].Sequence; len(r.rows) > 0 && r.rows[0].Sequence == r.from; r.rows = r.rows[1:] {
-		size += len(r.rows[0].Head)
+		r.bytes -= len(r.rows[0].Head)
 	}
-	return size
 }

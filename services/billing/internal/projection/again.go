@@ -15,7 +15,7 @@ import (
 const maxAgain = 4
 
 // Again makes rows of the ledger again from the journal: the last rows of an account by messages up to one, oldest first. They are all those
-// by messages after from, which is before last. It is safe for concurrent use.
+// by messages after from, which is before last. Its error is ErrMaking for a while. It is safe for concurrent use.
 type Again func(ctx context.Context, id event.AccountID, last uint64) (rows []MadeRow, from uint64, err error)
 
 // MakeAgain sets what makes aged rows again. It is called before the first Page.
@@ -38,6 +38,9 @@ func MadeRows(id event.AccountID, sequence uint64, effects account.Effects) (row
 	}
 	return rows, err
 }
+
+// ErrMaking means that rows of the ledger are being made again, which takes more than a moment.
+var ErrMaking = errors.New("rows of the ledger are being made again")
 
 // ErrOtherRows: rows made again are not those that were stored.
 var ErrOtherRows = errors.New("rows of the ledger made again from the journal are not those that were stored")

@@ -23,7 +23,8 @@ type listing struct {
 	aged  string // rows up to here have to be made again; empty: none
 	none  bool   // none of them can match
 	old   bool   // all rows after it are read
-	again int    // how often some were made again
+	again int    // how often some were made again that are not listed
+	taken bool   // the page has gone on
 
 	before  string // rows from here on are read; empty: the newest
 	last    string // id of the last entry read
@@ -97,14 +98,18 @@ func (l *listing) cursor() string {
 	return l.listed + newest.Id
 }
 
-// peek returns the next entry, or nil at the end. It returns errPageEnds before rows that have to be made again, if the page has
-// entries or some were made again so often that the next page had better do that.
+// peek returns the next entry, or nil at the end. It returns errPageEnds before rows that have to be made again, if the page has entries, or
+// has gone on and the next page had better do that.
 func (l *listing) peek(ctx context.Context, has bool) (*event.LedgerEntry, error) {
 	for !l.ended && (len(l.pending) == 0 || l.pending[0].order <= account.LedgerPosition(account.LedgerSequence(l.last)+1)) {
-		if l.old && l.listed != "" && (has || l.again == maxAgain) {
+		if l.old && l.taken && (has || l.again >= maxAgain) {
 			return nil, errPageEnds
 		}
-		if err := l.read(ctx); err != nil {
+		err := l.read(ctx)
+		if l.taken && errors.Is(err, ErrMaking) {
+			return nil, errPageEnds
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -117,7 +122,7 @@ func (l *listing) peek(ctx context.Context, has bool) (*event.LedgerEntry, error
 
 // take moves on to the entry after peek's.
 func (l *listing) take() {
-	l.listed = l.pending[0].order
+	l.listed, l.taken = l.pending[0].order, true
 	l.balance -= l.pending[0].AmountMicros
 	l.pending = l.pending[1:]
 }
@@ -125,13 +130,14 @@ func (l *listing) take() {
 // read reads the next entries: the stored ones, and then those that have to be made again.
 func (l *listing) read(ctx context.Context) error {
 	if l.old {
-		l.again++
 		entries, more, err := l.p.agedEntries(ctx, l.id, l.before)
 		if err != nil {
 			return err
 		}
 		l.ended = !more
-		l.add(entries)
+		if pending := len(l.pending); l.add(entries) > pending {
+			l.again++
+		}
 		return nil
 	}
 	entries, err := l.p.entries(ctx, l.id, span{l.aged, l.before}, l.pageSize)
@@ -148,8 +154,8 @@ func (l *listing) read(ctx context.Context) error {
 	return nil
 }
 
-// add adds the entries that are not listed to the pending ones.
-func (l *listing) add(entries []*event.LedgerEntry) {
+// add adds the entries that are not listed to the pending ones, and returns how many these are then.
+func (l *listing) add(entries []*event.LedgerEntry) int {
 	for _, e := range entries {
 		if !l.begun {
 			l.begun, l.balance = true, e.BalanceMicros
@@ -166,4 +172,5 @@ func (l *listing) add(entries []*event.LedgerEntry) {
 		}
 		l.pending = slices.Insert(l.pending, at, pendingEntry{e, order})
 	}
+	return len(l.pending)
 }
