@@ -155,7 +155,7 @@ type Paid struct {
 	QuotaKey uint32
 }
 
-// PaidFor reads the entries about an account's request, on however many pages of the search they are.
+// PaidFor reads the entries about an account's request, on up to tablePages pages of the search. It fails rather than leave some out.
 func (s *Accounts) PaidFor(account event.AccountID, request []byte) (paid Paid, err error) {
 	q := &event.LedgerQuery{RequestId: request, Limit: endpoint.MaxPage}
 	for range tablePages {
@@ -172,11 +172,13 @@ func (s *Accounts) PaidFor(account event.AccountID, request []byte) (paid Paid, 
 			paid.At, paid.QuotaKey = e.TimeMs, e.QuotaKey
 		}
 		if q.Cursor = page.NextCursor; len(q.Cursor) == 0 {
-			break
+			return paid, nil
 		}
 	}
-	return paid, nil
+	return Paid{}, endpoint.Unavailable(errManyPages)
 }
+
+var errManyPages = errors.New("the entries about a request are not found on the first pages of the search")
 
 // LedgerTable answers in CSV. If there are more entries, the Link header points to the rest.
 func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
