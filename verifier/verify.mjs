@@ -2182,7 +2182,7 @@ function refusal(decision, more) {
 function admitAccount(s, m, admitted, index) {
   const a = s.accounts.get(m.account);
   if (a === void 0) return refusal("INVALID_KEY", { final: true });
-  if (a.nextTier !== 0) touch(s, a, s.time);
+  if (a.nextTier !== 0 && a.current.month < monthOf(s.time)) touch(s, a, s.time);
   const key = validKey(a, m, s.time);
   const early = earlyRefusal(s, a, m, key);
   if (early !== void 0) return s.answers ? { ...early, ...tierOf(s, a), final: true } : early;

@@ -39,7 +39,7 @@ function refusal(decision: string, more: Verdict): Verdict {
 function admitAccount(s: State, m: Admission, admitted: Admitted, index: number): Verdict {
   const a = s.accounts.get(m.account);
   if (a === undefined) return refusal("INVALID_KEY", { final: true }); // 1
-  if (a.nextTier !== 0) touch(s, a, s.time);
+  if (a.nextTier !== 0 && a.current.month < monthOf(s.time)) touch(s, a, s.time);
   const key = validKey(a, m, s.time);
   const early = earlyRefusal(s, a, m, key); // 2 to 5
   if (early !== undefined) return s.answers ? { ...early, ...tierOf(s, a), final: true } : early;
