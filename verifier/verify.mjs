@@ -2543,7 +2543,7 @@ function defaultKey(a) {
 }
 function showUsageAnswer(s, a) {
   const m = a.current;
-  const plan = planOf(s.book, a.tier);
+  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], a.tier);
   const bill = billStorage(m, plan);
   const key = defaultKey(a);
   const j = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };

@@ -10,7 +10,7 @@ import { quotaKeys } from "./prices.ts";
 import { showReceipt } from "./receipts.ts";
 import type { Account, Key, Lineage, Network, Payment, State, Subscription, TopUp } from "./state.ts";
 import { windowReset } from "./admission.ts";
-import { billStorage, countStorage, planOf, showStatement, showUsage } from "./statements.ts";
+import { billStorage, bookIndexAt, countStorage, planOf, showStatement, showUsage } from "./statements.ts";
 
 type Json = Record<string, unknown>;
 
@@ -125,7 +125,7 @@ export function defaultKey(a: Account): Key | undefined {
 
 function showUsageAnswer(s: State, a: Account): Json {
   const m = a.current;
-  const plan = planOf(s.book, a.tier);
+  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], a.tier);
   const bill = billStorage(m, plan);
   const key = defaultKey(a);
   const j: Json = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
