@@ -249,14 +249,14 @@ func health(ns *server.Server) error {
 const healthTries = 20
 
 // retryCheck repeats a health check that fails by chance: it gives the server, which has already started, a millisecond to say
-// so, which may not suffice on busy processors.
+// so, which may not suffice on busy processors, not even to ask.
 func retryCheck(check func() (recorder, error)) error {
 	for tries := 1; ; tries++ {
 		answer, err := check()
 		if err != nil || answer.status == 0 || answer.status == http.StatusOK {
 			return err
 		}
-		if tries == healthTries || !bytes.Contains(answer.body, []byte("startup did not complete")) {
+		if tries == healthTries || !bytes.Contains(answer.body, []byte("failed to be ready for connections")) {
 			return fmt.Errorf("health check: %d %s", answer.status, answer.body)
 		}
 	}

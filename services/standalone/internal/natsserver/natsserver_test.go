@@ -233,7 +233,11 @@ func TestAFullDiskIsRecoveredFromOnceThereIsRoom(t *testing.T) {
 }
 
 func TestAHealthCheckThatRanOutOfTimeIsDoneAgain(t *testing.T) {
-	const late, full = "failed to be ready for connections after 1ms: startup did not complete", "no space left on device"
+	const (
+		late    = "failed to be ready for connections after 1ms: startup did not complete"
+		unasked = "failed to be ready for connections after 1ms: "
+		full    = "no space left on device"
+	)
 	for name, test := range map[string]struct {
 		failures int
 		text     string
@@ -244,6 +248,7 @@ func TestAHealthCheckThatRanOutOfTimeIsDoneAgain(t *testing.T) {
 		"late twice":         {2, late, 3, true},
 		"late nearly always": {healthTries - 1, late, healthTries, true},
 		"late always":        {healthTries, late, healthTries, false},
+		"not asked":          {1, unasked, 2, true},
 		"not late":           {1, full, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
