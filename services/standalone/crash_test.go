@@ -250,24 +250,35 @@ func accountKey(t *testing.T, base string) string {
 
 func accountKeyOf(t *testing.T, base, email string) string {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/api/admin/accounts", strings.NewReader(`{"email":"`+email+`","tier":"pro"}`))
+	status, body := called(t, http.MethodPost, base+"/api/admin/accounts", testAdminToken, `{"email":"`+email+`","tier":"pro"}`)
+	var made struct {
+		APIKey string `json:"apiKey"`
+	}
+	if err := json.Unmarshal([]byte(body), &made); err != nil || made.APIKey == "" {
+		t.Fatalf("make an account: %d, %v", status, err)
+	}
+	return made.APIKey
+}
+
+// called sends a request with an API key or an admin token.
+func called(t *testing.T, method, url, bearer, body string) (status int, answer string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Authorization", "Bearer "+testAdminToken)
+	request.Header.Set("Authorization", "Bearer "+bearer)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer response.Body.Close()
-	var made struct {
-		APIKey string `json:"apiKey"`
+	data, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if err := json.NewDecoder(response.Body).Decode(&made); err != nil || made.APIKey == "" {
-		t.Fatalf("make an account: %s, %v", response.Status, err)
-	}
-	return made.APIKey
+	return response.StatusCode, string(data)
 }
 
 // TestStopsInOrderUnderLoad stops quire by SIGTERM under load: running requests are finished.
