@@ -122,7 +122,7 @@ func (f *follower) run(ctx context.Context) error {
 		case errors.Is(err, errReplayed):
 			return nil
 		case errors.Is(err, errReattach):
-		case errors.Is(err, ErrTruncated) || errors.Is(err, ErrNoStream):
+		case errors.Is(err, ErrTruncated) || errors.Is(err, ErrNoStream) || errors.Is(err, errSkipped):
 			if doubted++; doubted >= doubts(f.replicas) {
 				return err
 			}
@@ -165,9 +165,24 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 		return fmt.Errorf("follow %s after %d: %w: it ends at %d", j.stream, f.next-1, ErrTruncated, state.Last)
 	case state.Last < f.last:
 		return fmt.Errorf("replay %s up to %d: %w: it ends at %d", j.stream, f.last, ErrTruncated, state.Last)
-	case state.First > f.next:
+	case state.First > f.next && j.older == nil:
 		return fmt.Errorf("follow %s after %d: %w: it begins at %d", j.stream, f.next-1, ErrGap, state.First)
 	}
+	f.begin(state)
+	if state.First > f.next {
+		return f.readOlder(ctx, state.First-1)
+	}
+	// The files still hold deleted messages. Our streams allow deletion only by purges.
+	whole := state.Messages == 0 || state.Messages == state.Last+1-state.First
+	if j.files != nil && whole && !f.unreadable {
+		return f.readFiles(ctx, status)
+	}
+	f.unreadable = false // retry the files after this consumer
+	return f.consume(ctx, status)
+}
+
+// begin sets the goal from the stream's first state.
+func (f *follower) begin(state State) {
 	if !f.ready {
 		f.ready, f.start, f.goal = true, f.next, state.Last
 		if f.last > 0 {
@@ -177,13 +192,6 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 			f.reportCaughtUp()
 		}
 	}
-	// The files still hold deleted messages. Our streams allow deletion only by purges.
-	whole := state.Messages == 0 || state.Messages == state.Last+1-state.First
-	if j.files != nil && whole && !f.unreadable {
-		return f.readFiles(ctx, status)
-	}
-	f.unreadable = false // retry the files after this consumer
-	return f.consume(ctx, status)
 }
 
 // reportCaughtUp reports that the goal has been handled. It is called once.
@@ -295,7 +303,11 @@ func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64
 	case at.Sequence.Consumer != consumed:
 		return reattach(errors.New("messages were lost in transit"))
 	case at.Sequence.Stream != f.next:
-		return fmt.Errorf("follow %s: %w: got %d, want %d", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
+		err := fmt.Errorf("follow %s: %w: got %d, want %d", f.journal.stream, ErrGap, at.Sequence.Stream, f.next)
+		if f.journal.older != nil {
+			err = fmt.Errorf("%w: %w", errSkipped, err)
+		}
+		return err
 	}
 	err = f.handle(ctx, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data(), Header: m.Headers()})
 	if err != nil {

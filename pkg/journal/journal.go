@@ -8,6 +8,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -80,6 +81,7 @@ type Journal struct {
 	nc      *nats.Conn
 	stream  string
 	files   *Files   // nil: it is followed by consumers
+	older   Older    // nil: there are no messages from before the stream's first one
 	metrics *Metrics // nil: errors are not counted
 }
 
@@ -228,12 +230,36 @@ func (j *Journal) Purge(ctx context.Context, upTo uint64) error {
 
 // Get reads one message. ErrNoMessage if it does not exist.
 func (j *Journal) Get(ctx context.Context, sequence uint64) (Message, error) {
-	return j.get(ctx, map[string]any{"seq": sequence})
+	m, err := j.get(ctx, map[string]any{"seq": sequence})
+	if j.older == nil || !errors.Is(err, ErrNoMessage) {
+		return m, err
+	}
+	if found, ok, older := j.getOlder(ctx, sequence); ok || older != nil {
+		return found, older
+	}
+	return m, err
 }
 
-// NextOf reads the first message of a subject at or after a sequence, or returns ErrNoMessage.
+// NextOf reads the first message of a subject at or after a sequence, or returns ErrNoMessage. Before the stream's first message it
+// reads all messages up to that one.
 func (j *Journal) NextOf(ctx context.Context, subject string, sequence uint64) (Message, error) {
-	return j.get(ctx, map[string]any{"seq": sequence, "next_by_subj": subject})
+	m, err := j.get(ctx, map[string]any{"seq": sequence, "next_by_subj": subject})
+	if j.older == nil || err != nil && !errors.Is(err, ErrNoMessage) {
+		return m, err
+	}
+	// Asked after the message, so that none is left out if the stream begins later meanwhile.
+	last, olderErr := j.lastOlder(ctx)
+	if err == nil {
+		last = min(last, m.Sequence-1)
+	}
+	if olderErr != nil || last < sequence {
+		return m, cmp.Or(olderErr, err)
+	}
+	found, ok, olderErr := j.firstOlder(ctx, max(sequence, 1), last, func(m Message) bool { return m.Subject == subject })
+	if ok || olderErr != nil {
+		return found, olderErr
+	}
+	return m, err
 }
 
 // LastOf reads the last message of a subject, or returns ErrNoMessage. Any
@@ -275,11 +301,19 @@ func (j *Journal) SeekTime(ctx context.Context, t time.Time) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
+	next := state.Last + 1
 	m, err := j.get(ctx, map[string]any{"start_time": t.UTC().Format(time.RFC3339Nano), "next_by_subj": ">"})
-	if errors.Is(err, ErrNoMessage) {
-		return state.Last + 1, nil
+	if err == nil {
+		next = m.Sequence
+	} else if !errors.Is(err, ErrNoMessage) {
+		return 0, err
 	}
-	return m.Sequence, err
+	// If the stream has a message before the next one, it is earlier than t, and so are the older ones.
+	last, err := j.lastOlder(ctx)
+	if last = min(last, next-1); err != nil || last == 0 || last+1 < next {
+		return next, err
+	}
+	return j.older.SeekTime(ctx, j.stream, t, last)
 }
 
 func (j *Journal) get(ctx context.Context, request map[string]any) (Message, error) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
@@ -105,8 +106,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		return nil, fmt.Errorf("configure the archive: %w", err)
 	}
 	s := &Service{witnesses: witnesses, cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics, witnesses), keepCuts: 1000}
+	older := archived.NewJournals(deps.Blobs, s.cfg.PartitionCount, func(context.Context) (string, error) { return cfg.Installation(), nil })
 	for p := range s.cfg.PartitionCount {
-		s.journals = append(s.journals, deps.Shared.Files.Open(deps.NC, event.Billing.Stream(p)))
+		s.journals = append(s.journals, deps.Shared.Files.Open(deps.NC, event.Billing.Stream(p)).WithOlder(older))
 	}
 	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
@@ -56,7 +57,7 @@ func OpenArchived(ctx context.Context, blobs blob.Store, secret string, partitio
 	if err := a.count(ctx); err != nil {
 		return nil, err
 	}
-	if a.segments, err = openSegments(blobs, a.Installation, a.Partitions, ""); err != nil {
+	if a.segments, err = archived.Segments(blobs, a.Installation, a.Partitions, ""); err != nil {
 		return nil, err
 	}
 	a.Tree, err = a.signed(ctx, secret)
@@ -184,7 +185,7 @@ func (a *Archived) Messages(ctx context.Context, partition int) iter.Seq2[journa
 	return func(yield func(journal.Message, error) bool) {
 		stopped := errors.New("the reader wants no more")
 		err := a.segments.Replay(ctx, event.Billing.Stream(partition), 1, 0, func(m segment.Message) error {
-			if !yield(journal.Message{Sequence: m.Sequence, Time: time.Unix(0, m.TimeNanos).UTC(), Subject: m.Subject, Data: m.Data}, nil) {
+			if !yield(archived.Message(m), nil) {
 				return stopped
 			}
 			return nil

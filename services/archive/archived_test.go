@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
@@ -18,8 +19,8 @@ import (
 	"quire.dev/pkg/tilelog"
 )
 
-// archived returns a stack whose journals have several segments each, with a loss that was accepted between them.
-func archived(t *testing.T, random *rand.Rand) *stack {
+// newArchive returns a stack whose journals have several segments each, with a loss that was accepted between them.
+func newArchive(t *testing.T, random *rand.Rand) *stack {
 	t.Helper()
 	s, folder := newStack(t), t.TempDir()
 	s.inFolder(folder)
@@ -90,7 +91,7 @@ func checkArchived(ctx context.Context, blobs blob.Store, secret string) (*Archi
 }
 
 func TestAnArchiveIsReadAsItsJournals(t *testing.T) {
-	s := archived(t, seeded(t))
+	s := newArchive(t, seeded(t))
 	for _, secret := range []string{testSecret, ""} {
 		a, ends, err := checkArchived(t.Context(), s.blobs, secret)
 		if err != nil {
@@ -126,7 +127,7 @@ func TestAnArchiveIsReadAsItsJournals(t *testing.T) {
 // segmentsOf are the segments of a partition, in order.
 func segmentsOf(t *testing.T, blobs blob.Store, partition int) []segment.Segment {
 	t.Helper()
-	archive, err := openSegments(blobs, "test", partitions, "")
+	archive, err := archived.Segments(blobs, "test", partitions, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +142,11 @@ func segmentsOf(t *testing.T, blobs blob.Store, partition int) []segment.Segment
 // returns the segment and the chain after it.
 func forge(t *testing.T, blobs blob.Store, of segment.Segment, id string, before *segment.Hash, change func(*segment.Message)) (segment.Segment, segment.Hash) {
 	t.Helper()
-	from, err := openSegments(blobs, "test", partitions, "")
+	from, err := archived.Segments(blobs, "test", partitions, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	to, err := openSegments(blobs, id, partitions, t.TempDir())
+	to, err := archived.Segments(blobs, id, partitions, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +179,7 @@ func forge(t *testing.T, blobs blob.Store, of segment.Segment, id string, before
 
 func TestADamagedArchiveIsRefusedWithItsPlace(t *testing.T) {
 	random := seeded(t)
-	s := archived(t, random)
+	s := newArchive(t, random)
 	partition := random.IntN(partitions)
 	list := segmentsOf(t, s.blobs, partition)
 	middle, last := list[1], list[len(list)-1]
@@ -258,7 +259,7 @@ func bundles(t *testing.T, blobs blob.Store) (keys []string) {
 
 // TestWhatTheArchiveLacksIsCounted: the last segments are missing.
 func TestWhatTheArchiveLacksIsCounted(t *testing.T) {
-	s := archived(t, seeded(t))
+	s := newArchive(t, seeded(t))
 	list := segmentsOf(t, s.blobs, 0)
 	last := list[len(list)-1]
 	first, err := s.service(s.blobs).journals[0].Get(t.Context(), last.First)

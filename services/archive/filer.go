@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"quire.dev/pkg/blob"
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/segment"
@@ -48,25 +48,8 @@ func (s *Service) openFiler(ctx context.Context) (*filer, error) {
 }
 
 func (s *Service) newFiler() (*filer, error) {
-	archive, err := openSegments(s.deps.Blobs, s.cfg.Installation(), s.cfg.PartitionCount, s.deps.Folder)
+	archive, err := archived.Segments(s.deps.Blobs, s.cfg.Installation(), s.cfg.PartitionCount, s.deps.Folder)
 	return &filer{Service: s, archive: archive}, err
-}
-
-// openSegments opens the segments of an installation. A writer keeps its temporary file in the folder.
-func openSegments(blobs blob.Store, installation string, partitions int, folder string) (*segment.Archive, error) {
-	kinds := map[string]byte{}
-	for p := range partitions {
-		for subject, kind := range event.Kinds(p) {
-			kinds[subject] = kind
-		}
-	}
-	return segment.New(blobs, segment.Options{
-		Installation: installation, Folder: folder,
-		Chain: func(before segment.Hash, m segment.Message) segment.Hash {
-			return event.Link(before, event.Digest(m.Sequence, m.TimeNanos, kinds[m.Subject], m.Subject, m.Data))
-		},
-		Mentions: func(m segment.Message, found *segment.Mentions) { mention(kinds[m.Subject], m.Data, found) },
-	})
 }
 
 func (f *filer) find(ctx context.Context, partition int) (filed, error) {
@@ -160,38 +143,4 @@ func (f *filer) write(ctx context.Context, of *filed, to position, partial bool)
 	of.last, of.chain, of.oldest = one.Last, chain, time.Time{}
 	f.metrics.segments.Add(float64(one.Size))
 	return true, nil
-}
-
-// mention adds the accounts, networks and requests of a message. One that does not decode has none.
-func mention(kind byte, data []byte, found *segment.Mentions) {
-	add := func(id uint64, anonymous bool, request []byte) {
-		switch {
-		case anonymous:
-			found.Networks = append(found.Networks, id)
-		case id != 0:
-			found.Accounts = append(found.Accounts, id)
-		}
-		if id, err := event.RequestIDFrom(request); err == nil {
-			found.Request(id.UnixMilli())
-		}
-	}
-	if kind == event.KindCommands {
-		var batch event.CommandBatch
-		if event.Decode(data, &batch) == nil {
-			for _, c := range batch.Commands {
-				add(c.Account, false, c.RequestId)
-			}
-		}
-		return
-	}
-	var batch event.UsageBatch
-	if kind == event.KindPrices || event.Decode(data, &batch) != nil {
-		return
-	}
-	for _, a := range batch.Admissions {
-		add(a.Account, a.Anonymous, a.RequestId)
-	}
-	for _, s := range batch.Settlements {
-		add(s.Account, s.Anonymous, s.RequestId)
-	}
 }

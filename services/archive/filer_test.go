@@ -7,7 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"quire.dev/pkg/archived/archivedtest"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/segment"
 )
 
@@ -96,4 +99,32 @@ func TestALogThatFailsBetweenSegmentsIsOpenedAgain(t *testing.T) {
 	}
 	s.blobs.armed = false
 	s.check(s.must(service))
+}
+
+// A stream may begin right after what is archived: the log and the segments go on, and old messages are read from the segments.
+func TestALogGoesOnWhenTheJournalBeginsLater(t *testing.T) {
+	random := seeded(t)
+	s := newStack(t)
+	for range 5 {
+		for range 2 + random.IntN(20) {
+			s.publish(0)
+		}
+		service := s.service(s.blobs)
+		s.check(s.must(service))
+		last := service.filer.streams[0].last
+		archivedtest.Trim(t, s.nc, installation.Stream(event.Billing, 0), partitions, last+1-random.Uint64N(min(last, 3)))
+		s.check(s.must(service))
+	}
+	service := s.service(s.blobs)
+	state, err := service.journals[0].State(t.Context())
+	if err != nil || state.First < 3 {
+		t.Fatalf("%+v, %v", state, err)
+	}
+	if err := service.journals[0].Replay(t.Context(), 0, state.Last, func(journal.Message) error { return nil }, nil); err != nil {
+		t.Error(err)
+	}
+	rewound, err := FindRewound(t.Context(), service.cfg, service.deps)
+	if err != nil || len(rewound) > 0 {
+		t.Errorf("%v, %v: nothing is lost", rewound, err)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/proof"
@@ -85,7 +86,7 @@ type forger struct {
 func newForger(t *testing.T) *forger {
 	t.Helper()
 	f := &forger{t: t, random: seeded(t)}
-	s := archived(t, f.random)
+	s := newArchive(t, f.random)
 	f.older = get(t, s.blobs, proof.LogCheckpoint)
 	for p := range partitions {
 		for range 2 + f.random.IntN(20) {
@@ -125,7 +126,7 @@ func (f *forger) segment() []segment.Segment {
 }
 
 func (f *forger) messages(of segment.Segment) (list []segment.Message) {
-	archive, err := openSegments(f.blobs, "test", partitions, "")
+	archive, err := archived.Segments(f.blobs, "test", partitions, "")
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -288,7 +289,7 @@ func (f *forger) rewrittenWithLog() []string {
 func (f *forger) added() []string {
 	list := f.segments[f.random.IntN(partitions)]
 	last := list[len(list)-1]
-	archive, err := openSegments(f.blobs, "test", partitions, "")
+	archive, err := archived.Segments(f.blobs, "test", partitions, "")
 	if err != nil {
 		f.t.Fatal(err)
 	}
