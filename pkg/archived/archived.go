@@ -10,8 +10,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/segment"
 )
@@ -50,6 +53,11 @@ type Journals struct {
 
 	mu       sync.Mutex
 	segments *segment.Archive // nil: nothing was read
+}
+
+// Of returns the archive of the installation whose journals a connection reaches. It contacts nothing.
+func Of(nc *nats.Conn, blobs blob.Store, partitions int) *Journals {
+	return NewJournals(blobs, partitions, installation.Journals(nc, event.Billing.Stream(0)).Owner)
 }
 
 // NewJournals contacts nothing. installation returns the installation's id, and is called at the first message that is read.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/journal"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
 	"quire.dev/services/billing/internal/snapshots"
@@ -89,6 +90,9 @@ func (p *Partition) checkLast(ctx context.Context, fold *account.Fold, key strin
 		return nil
 	}
 	fits, err := p.fits(ctx, fold)
+	if errors.Is(err, journal.ErrGap) {
+		return p.unfit(lostMessages, err)
+	}
 	if err != nil || fits {
 		return err
 	}
@@ -111,7 +115,8 @@ const (
 		"don't fit out of the way, and the next start folds more of the journal"
 	restoreJournal = "If the journal is the right one and the read model is newer, as after a restore of the journals alone, " +
 		"`quire repair read-model` has billing make again what comes from the journal, and keeps users, sessions and webhooks"
-	lostMessages = "Nothing makes up for a message of this journal: restore it from a backup, with `quire restore`"
+	lostMessages = "Nothing makes up for a message of this journal: put a segment of its archive back into the blob store from a copy, and restore " +
+		"other messages from a backup, with `quire restore`"
 )
 
 // unfit wraps a cause as ErrJournal. The text tells operators the way out.

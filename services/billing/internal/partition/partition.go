@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/inprocess"
@@ -122,7 +123,7 @@ func New(cfg Config, deps Deps) *Partition {
 	log := deps.Logger.With("stream", stream)
 	p := &Partition{
 		cfg: cfg, deps: deps, log: log, stream: stream, kinds: KindsOf(cfg.Partition),
-		journal:   deps.Shared.Files.Open(deps.NC, stream).With(deps.Metrics.journals),
+		journal:   deps.Shared.Files.Open(deps.NC, stream).With(deps.Metrics.journals).WithOlder(archived.Of(deps.NC, deps.Blobs, cfg.Partitions)),
 		snapshots: snapshots.New(deps.Blobs, deps.Views, stream, log),
 		audits:    newAudits(), explanations: newExplanations(), remakes: newRemakes(), waiting: make(chan struct{}, maxWaiting),
 		looks: looks{byAccount: map[event.AccountID]int{}},

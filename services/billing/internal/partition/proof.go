@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
@@ -129,7 +131,7 @@ func (p *Partition) booksIn(ctx context.Context, period string, upTo uint64) (li
 		if b.Book.Id == "" {
 			m, err = p.journal.Get(ctx, b.Sequence)
 		} else {
-			m, err = p.appliedBook(ctx, b.Book.Id)
+			m, err = p.appliedBook(ctx, b.Book)
 		}
 		if err != nil {
 			return nil, err
@@ -139,9 +141,23 @@ func (p *Partition) booksIn(ctx context.Context, period string, upTo uint64) (li
 	return list, nil
 }
 
-// appliedBook returns the first message with an applied price book. Price books are rare.
-func (p *Partition) appliedBook(ctx context.Context, id string) (journal.Message, error) {
-	for from := uint64(1); ; {
+// appliedBook returns the first message with an applied price book. It looks from when the book was published on: an archive has no index of
+// price books. Of a book that a clock far ahead has stamped, it reads everything.
+func (p *Partition) appliedBook(ctx context.Context, book *event.PriceBook) (journal.Message, error) {
+	from, err := p.journal.SeekTime(ctx, time.UnixMilli(book.StampMs-book.OffsetMs).Add(-explainBefore))
+	if err != nil {
+		return journal.Message{}, err
+	}
+	m, err := p.nextBook(ctx, book.Id, from)
+	if errors.Is(err, journal.ErrNoMessage) && from > 1 {
+		return p.nextBook(ctx, book.Id, 1)
+	}
+	return m, err
+}
+
+// nextBook returns the first message with an applied price book from a sequence on.
+func (p *Partition) nextBook(ctx context.Context, id string, from uint64) (journal.Message, error) {
+	for {
 		m, err := p.journal.NextOf(ctx, event.PricesSubject(p.cfg.Partition), from)
 		if err != nil {
 			return m, err
