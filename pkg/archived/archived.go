@@ -36,6 +36,19 @@ func Segments(blobs blob.Store, installation string, partitions int, folder stri
 	})
 }
 
+// Has returns an error unless the segments have all messages of a stream up to a sequence, by their names: they are not read. The error
+// is a *segment.GapError, or the store's.
+func Has(ctx context.Context, blobs blob.Store, stream string, to uint64) error {
+	listing, err := segment.List(ctx, blobs, stream)
+	if err != nil {
+		return err
+	}
+	if missing, some := listing.Missing(to); some {
+		return &segment.GapError{Stream: stream, First: missing.First, Last: missing.Last}
+	}
+	return nil
+}
+
 // Message is a message of a journal. Its data is that of the segment's.
 func Message(m segment.Message) journal.Message {
 	return journal.Message{Sequence: m.Sequence, Time: time.Unix(0, m.TimeNanos).UTC(), Subject: m.Subject, Data: m.Data}

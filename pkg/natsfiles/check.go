@@ -25,6 +25,9 @@ type Options struct {
 	Clean bool
 	// Forever reports whether a stream keeps every message. nil: no stream does.
 	Forever func(stream string) bool
+	// Begins returns an error unless a stream that keeps every message may begin with the message first, which is not its first one:
+	// the messages before it are elsewhere. nil: it may not.
+	Begins func(stream string, first uint64) error
 	// Gapless reports whether a stream loses messages only at its beginning. nil: only those that keep every message.
 	Gapless func(stream string) bool
 	// AtOnce bounds the total size of blocks that Check reads in full. Above it, the blocks of gapless streams that the server
@@ -78,7 +81,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	if opts.Gapless == nil {
 		opts.Gapless = never
 	}
-	c := &checker{ctx: ctx, opts: opts, report: &Report{}, subjects: map[string][]string{}}
+	c := &checker{ctx: ctx, opts: opts, report: &Report{}, subjects: map[string][]string{}, firsts: map[string]uint64{}}
 	c.report.checker = c
 	if opts.Budget > 0 {
 		c.deadline = time.Now().Add(opts.Budget)
@@ -148,6 +151,7 @@ type checker struct {
 	opts     Options
 	report   *Report
 	subjects map[string][]string // of each stream's messages, unless it takes some by pattern
+	firsts   map[string]uint64   // first messages of the streams that keep every message
 	deadline time.Time
 	done     int64
 	total    int64
@@ -299,12 +303,38 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 	forever := c.opts.Forever(p.name)
 	// The number of the first block is meaningless: after a kill before the first message, the server begins another block at
 	// its next start.
-	if forever && s.First > 1 {
-		return damageError(p.dir, 0, "journal %s does not begin with its first message", p.name)
+	if forever && (s.First > 0 || !skipped && top > 0) {
+		first := s.First
+		if first == 0 {
+			first = top + 1 // it has no message left
+		}
+		if err := c.begins(p, spans, first); err != nil {
+			return err
+		}
 	}
 	// A fully purged journal may have no record left that names the last sequence.
 	if top < indexed && (forever || top > 0) {
 		return damageError(p.dir, 0, "journal %s ends at sequence %d, but had %d", p.name, s.Last, indexed)
+	}
+	return nil
+}
+
+// begins checks that a stream has lost none of its messages from its first one on, and that those before are elsewhere.
+func (c *checker) begins(p *plan, spans []span, first uint64) error {
+	for i, sp := range spans {
+		if sp.deleted >= first {
+			return damageError(p.blocks[i].Path, sp.deletedAt, "message %d of journal %s was deleted", sp.deleted, p.name)
+		}
+	}
+	if c.firsts[p.name] = first; first == 1 {
+		return nil
+	}
+	damaged := damageError(p.dir, 0, "journal %s does not begin with its first message", p.name)
+	if c.opts.Begins == nil {
+		return damaged
+	}
+	if err := c.opts.Begins(p.name, first); err != nil {
+		return fmt.Errorf("%w, but with %d: %w", damaged, first, err)
 	}
 	return nil
 }

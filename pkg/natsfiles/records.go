@@ -19,6 +19,9 @@ type span struct {
 	torn        *Tail
 	unread      bool // its records were not read
 
+	deleted   uint64 // highest message that a record of a stream that keeps every message says is deleted; 0: none
+	deletedAt int64  // offset of that record
+
 	firstTime, lastTime int64 // of first and last, in Unix nanoseconds
 	since               added // records since its beginning, or since the last one named by the index
 	indexed             bool  // it contains that record
@@ -58,7 +61,11 @@ func (c *checker) block(stream string, b blockFile, last bool, known []byte) (sp
 		}
 		sp.top = max(sp.top, r.Sequence)
 		switch {
-		case forever && (r.Tombstone || r.Erased):
+		case forever && r.Tombstone:
+			if r.Sequence > sp.deleted {
+				sp.deleted, sp.deletedAt = r.Sequence, offset
+			}
+		case forever && r.Erased:
 			return sp, damageError(b.Path, offset, "message %d of journal %s was deleted", r.Sequence, stream)
 		case r.Tombstone || r.Sequence == 0:
 		case !r.Erased && len(subjects) > 0 && !slices.Contains(subjects, string(r.Subject)):

@@ -108,6 +108,9 @@ func (c *checker) sameBlock(l left, b blockFile) error {
 	if err != nil {
 		return err
 	}
+	if first := c.firsts[l.stream]; sp.deleted > 0 && sp.deleted >= first {
+		return inUse(b.Path, "message %d of journal %s was deleted", sp.deleted, l.stream)
+	}
 	if sp.last != l.span.last || sp.first != l.span.first && c.opts.Forever(l.stream) {
 		return inUse(b.Path, "journal %s has messages %d to %d there, but had %d to %d", l.stream, sp.first, sp.last, l.span.first, l.span.last)
 	}

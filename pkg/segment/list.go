@@ -73,16 +73,29 @@ func (l *Listing) Last() uint64 {
 	return l.Segments[len(l.Segments)-1].Last
 }
 
+// Missing returns the first range of messages up to a sequence that no segment has, and whether there is one.
+func (l *Listing) Missing(to uint64) (Range, bool) {
+	if len(l.Gaps) > 0 && l.Gaps[0].First <= to {
+		return Range{First: l.Gaps[0].First, Last: min(l.Gaps[0].Last, to)}, true
+	}
+	return Range{First: l.Last() + 1, Last: to}, l.Last() < to
+}
+
+// List is the package's List for the archive's store.
+func (a *Archive) List(ctx context.Context, stream string) (Listing, error) {
+	return List(ctx, a.store, stream)
+}
+
 // List reads the names of a stream's segments, and chooses those to read: of two that have the next message, the one that goes
 // further.
-func (a *Archive) List(ctx context.Context, stream string) (Listing, error) {
+func List(ctx context.Context, store blob.Store, stream string) (Listing, error) {
 	if !validName(stream) {
 		return Listing{}, fmt.Errorf("%w: stream %q", ErrInvalid, stream)
 	}
 	var all []Segment
 	var foreign []string
 	everything := time.Now().Add(100 * 365 * 24 * time.Hour)
-	err := a.store.Sweep(ctx, Prefix(stream), everything, func(info blob.Info) error {
+	err := store.Sweep(ctx, Prefix(stream), everything, func(info blob.Info) error {
 		if s, ok := parseSegment(stream, info); ok {
 			all = append(all, s)
 		} else {

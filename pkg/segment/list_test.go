@@ -156,3 +156,29 @@ func TestForeignNamesAreListedAndIgnored(t *testing.T) {
 		t.Fatalf("%+v: %v", l, err)
 	}
 }
+
+// TestMissingIsWhatNoSegmentHas up to a message: in a gap, or after the end.
+func TestMissingIsWhatNoSegmentHas(t *testing.T) {
+	all := drawn(draw(t), 1, 100)
+	a := newArchive(t, newStore(t))
+	part(t, a, all, 1, 40)
+	part(t, a, all, 51, 90)
+	l, err := a.List(t.Context(), stream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for to, want := range map[uint64]segment.Range{40: {}, 41: {First: 41, Last: 41}, 100: {First: 41, Last: 50}} {
+		if got, some := l.Missing(to); some != (want != segment.Range{}) || some && got != want {
+			t.Errorf("up to %d: %v, %v", to, got, some)
+		}
+	}
+	part(t, a, all, 41, 50)
+	if l, err = a.List(t.Context(), stream); err != nil {
+		t.Fatal(err)
+	}
+	for to, want := range map[uint64]segment.Range{0: {}, 90: {}, 91: {First: 91, Last: 91}} {
+		if got, some := l.Missing(to); some != (want != segment.Range{}) || some && got != want {
+			t.Errorf("without the gap, up to %d: %v, %v", to, got, some)
+		}
+	}
+}

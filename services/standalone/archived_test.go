@@ -131,12 +131,13 @@ func (a *archivedInstallation) copied(t *testing.T, stream string) (folder strin
 	return folder, store, segments
 }
 
-// TestBillingIsRestoredFromItsArchiveAlone, and goes on.
+// TestBillingIsRestoredFromItsArchiveAlone, and goes on. What is archived may also leave the journals.
 func TestBillingIsRestoredFromItsArchiveAlone(t *testing.T) {
 	t.Parallel()
 	a := newArchivedInstallation(t)
 	for name, test := range map[string]func(*testing.T){
 		"whole": a.whole, "interrupted": a.interrupted, "refused": a.refused, "shortened": a.shortened,
+		"the journals begin later": a.beginsLater,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

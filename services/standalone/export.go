@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
+	"quire.dev/pkg/journal"
 	"quire.dev/pkg/views"
 	"quire.dev/services/standalone/internal/export"
 )
@@ -20,7 +24,7 @@ func ExportJournals(ctx context.Context, cfg host.Settings, d Deps, to string, o
 	return m, err
 }
 
-// withJournals calls read with a connection to the journals and, for books, with billing's read model. Of a data folder that no process
+// withJournals calls read with a connection to the journals, the archive and, for books, with billing's read model. Of a data folder that no process
 // uses, it starts the journal server and opens that read model, and nothing else, so that no message is added.
 func withJournals(ctx context.Context, cfg host.Settings, d Deps, books bool, read func(context.Context, export.Source) error) (err error) {
 	cfg.MongoDatabase = databaseOf(cfg.MongoURL)
@@ -41,6 +45,9 @@ func withJournals(ctx context.Context, cfg host.Settings, d Deps, books bool, re
 	opened := host.New(cfg, d.Logger)
 	defer func() { err = errors.Join(err, opened.Close()) }()
 	from := export.Source{}
+	if from.Blobs, err = archiveOf(ctx, opened, cfg); err != nil {
+		return err
+	}
 	if from.NC, err = connectAs(ctx, backupUser, opened, cfg, d.Logger); err != nil {
 		return err
 	}
@@ -49,7 +56,22 @@ func withJournals(ctx context.Context, cfg host.Settings, d Deps, books bool, re
 			return err
 		}
 	}
-	return read(ctx, from)
+	err = read(ctx, from)
+	if errors.Is(err, journal.ErrGap) && from.Blobs == nil {
+		return fmt.Errorf("%w. The archive has older messages: set QUIRE_S3_URL", err)
+	}
+	return err
+}
+
+// archiveOf returns the blob store with the archive; nil if the settings name none.
+func archiveOf(ctx context.Context, opened *host.Process, cfg host.Settings) (blob.Store, error) {
+	switch {
+	case cfg.S3URL != "":
+		return opened.OpenBucket(ctx)
+	case IsEmbedded(cfg):
+		return disk.Reading(filepath.Join(cfg.Data, "blobs")), nil
+	}
+	return nil, nil
 }
 
 func withStoppedJournals(ctx context.Context, cfg host.Settings, d Deps, books bool, read func(context.Context, export.Source) error) error {
@@ -61,6 +83,9 @@ func withStoppedJournals(ctx context.Context, cfg host.Settings, d Deps, books b
 	return q.whileStopped(ctx, func(ctx context.Context, p *process) (err error) {
 		if err = p.startJournal(ctx); err == nil {
 			from.NC, err = p.connect("export")
+		}
+		if err == nil {
+			from.Blobs, err = archiveOf(ctx, p.host, cfg)
 		}
 		if err != nil || !books {
 			return err

@@ -11,12 +11,16 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/archived"
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/lifecycle"
 	"quire.dev/pkg/natsfiles"
 	"quire.dev/pkg/rpc"
+	"quire.dev/pkg/segment"
 	"quire.dev/services/standalone/internal/durable"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -89,6 +93,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		Expected: p.folder.Streams(),
 		Clean:    clean,
 		Forever:  func(stream string) bool { return isOf(stream, event.Billing) },
+		Begins:   func(stream string, first uint64) error { return p.begins(ctx, stream, first) },
 		Gapless:  func(stream string) bool { return isOf(stream, event.Domains()...) },
 		AtOnce:   atOnce,
 		Budget:   budget,
@@ -116,6 +121,15 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		return err
 	}
 	return report.RenewIndexes(durable.Write)
+}
+
+// begins returns an error unless a billing journal may begin with a message: the archive has all before. That of a bucket is asked
+// once the services are up, by rememberJournals.
+func (p *process) begins(ctx context.Context, stream string, first uint64) error {
+	if p.cfg.S3URL != "" {
+		return nil
+	}
+	return archived.Has(ctx, disk.Reading(p.folder.Blobs()), stream, first-1)
 }
 
 // checkRest reads the journals' files left by the check before the start. If one is damaged the process stops, and the next
@@ -196,9 +210,9 @@ func (p *process) replicas() int {
 	return p.cfg.Replicas
 }
 
-// rememberJournals checks, once all services are up, that the billing journals are complete, and records the existing journals,
-// so that the next start notices missing ones.
-func (p *process) rememberJournals(ctx context.Context) error {
+// rememberJournals checks, once all services are up, that the billing journals are complete, together with their archive, and records the
+// existing journals, so that the next start notices missing ones.
+func (p *process) rememberJournals(ctx context.Context, blobs blob.Store) error {
 	if p.journal == nil {
 		return nil
 	}
@@ -216,8 +230,15 @@ func (p *process) rememberJournals(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("look at %s: %w", name, err)
 		}
-		if state.Last > 0 && (state.First != 1 || state.Messages != state.Last) {
-			return fmt.Errorf("%s holds %d messages from %d to %d: %w", name, state.Messages, state.First, state.Last, errIncomplete)
+		if state.Last == 0 {
+			continue
+		}
+		err = archived.Has(ctx, blobs, name, state.First-1)
+		if err != nil && !errors.Is(err, segment.ErrGap) {
+			return fmt.Errorf("look for the archive of %s: %w", name, err)
+		}
+		if err != nil || state.Messages != state.Last+1-state.First {
+			return errors.Join(fmt.Errorf("%s holds %d messages from %d to %d: %w", name, state.Messages, state.First, state.Last, errIncomplete), err)
 		}
 	}
 	return p.folder.Record(names)

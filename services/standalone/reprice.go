@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/journal"
@@ -29,7 +27,7 @@ func Reprice(ctx context.Context, cfg host.Settings, d Deps, month string, docum
 			return err
 		}
 		for p := range partitions {
-			some, err := repricePartition(ctx, from.NC, d, p, month, document)
+			some, err := repricePartition(ctx, from.Journal(p, partitions), d, p, month, document)
 			if err != nil {
 				return fmt.Errorf("partition %d: %w", p, err)
 			}
@@ -43,8 +41,7 @@ func Reprice(ctx context.Context, cfg host.Settings, d Deps, month string, docum
 	return list, err
 }
 
-func repricePartition(ctx context.Context, nc *nats.Conn, d Deps, number int, month string, document []byte) ([]billing.Repriced, error) {
-	j := journal.Open(nc, event.Billing.Stream(number))
+func repricePartition(ctx context.Context, j *journal.Journal, d Deps, number int, month string, document []byte) ([]billing.Repriced, error) {
 	end, err := j.LastSequence(ctx)
 	if err != nil {
 		return nil, err

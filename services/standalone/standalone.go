@@ -199,13 +199,13 @@ func (p *process) wire(ctx context.Context) error {
 		return err
 	}
 	p.addChecks()
-	p.host.Add("announcement", lifecycle.Func(func(ctx context.Context) error { return p.announce(ctx, started) }))
+	p.host.Add("announcement", lifecycle.Func(func(ctx context.Context) error { return p.announce(ctx, blobs, started) }))
 	return nil
 }
 
 // announce runs once all other parts are ready.
-func (p *process) announce(ctx context.Context, started *telemetry.Check) error {
-	if err := p.rememberJournals(ctx); err != nil {
+func (p *process) announce(ctx context.Context, blobs blob.Store, started *telemetry.Check) error {
+	if err := p.rememberJournals(ctx, blobs); err != nil {
 		return err
 	}
 	p.url = "http://" + p.edge.Addr()

@@ -42,7 +42,7 @@ func parts() map[string]part {
 		"paste":   documents("paste"),
 		"lite":    documents("lite"),
 		"file":    documents("file"),
-		"billing": {write: []string{"billing/"}, list: []string{"billing/", "billing/BILLING_0/"}},
+		"billing": {write: []string{"billing/"}, read: []string{"archive/"}, list: []string{"billing/", "billing/BILLING_0/", "archive/", "archive/BILLING_0/"}},
 		"archive": {write: []string{"archive/", "log/"}, list: []string{"archive/", "log/"}},
 	}
 }

@@ -37,6 +37,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"golang.org/x/sync/errgroup"
 
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
@@ -144,8 +145,12 @@ func open(ctx context.Context, from Source, to blob.Store) (*work, error) {
 			Format: format, Version: from.Version, Installation: metadata[journal.InstallationKey], Partitions: partitions, Started: started,
 		},
 	}
+	older := archived.Of(from.NC, from.Blobs, partitions)
 	for _, s := range w.streams {
 		w.journals[s.name] = journal.Open(from.NC, s.name)
+		if s.domain == event.Billing {
+			w.journals[s.name] = w.journals[s.name].WithOlder(older)
+		}
 	}
 	if w.to, err = openTarget(ctx, to); err != nil {
 		return nil, err

@@ -11,9 +11,11 @@ import (
 	"slices"
 	"time"
 
+	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/segment"
 )
 
 const (
@@ -109,9 +111,14 @@ func (w *work) describe(ctx context.Context, s stream) error {
 	return nil
 }
 
-// copyBilling copies billing's journals up to their present ends. Segments of an earlier run are kept.
+// copyBilling copies billing's journals from their first messages up to their present ends, and their archives up to there. Segments of
+// an earlier run are kept.
 func (w *work) copyBilling(ctx context.Context) error {
 	ends, err := w.ends(ctx, event.Billing)
+	if err != nil {
+		return err
+	}
+	firsts, err := w.firsts(ctx)
 	if err != nil {
 		return err
 	}
@@ -119,14 +126,15 @@ func (w *work) copyBilling(ctx context.Context) error {
 		if err := w.describe(ctx, s); err != nil {
 			return err
 		}
-		kept, err := w.keepSegments(ctx, s, ends[s.name])
+		first := firsts[s.name]
+		kept, err := w.keepSegments(ctx, s, first, ends[s.name])
 		if err != nil {
 			return err
 		}
 		j := w.manifest.journal(s.name)
-		j.Segments, j.First = kept, 1
+		j.Segments, j.First, j.Last = kept, first, first-1
 		if len(kept) > 0 {
-			j.Last = kept[len(kept)-1].Last
+			j.First, j.Last = kept[0].First, kept[len(kept)-1].Last
 		}
 		if err := w.extend(ctx, s, ends[s.name]); err != nil {
 			return err
@@ -136,6 +144,28 @@ func (w *work) copyBilling(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// firsts returns the first sequences of billing's journals, and copies the segments that have the messages before: what was archived
+// since the blobs were copied may be no longer in a journal.
+func (w *work) firsts(ctx context.Context) (map[string]uint64, error) {
+	firsts := map[string]uint64{}
+	for _, s := range streamsOf(w.manifest.Partitions, event.Billing) {
+		state, err := w.journals[s.name].State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		firsts[s.name] = max(state.First, 1)
+	}
+	if err := w.blobs.copyAll(ctx, segment.Root); err != nil {
+		return nil, err
+	}
+	for name, first := range firsts {
+		if err := archived.Has(ctx, w.from.Blobs, name, first-1); err != nil {
+			return nil, fmt.Errorf("%s begins with message %d: %w", name, first, err)
+		}
+	}
+	return firsts, nil
 }
 
 // extend copies the messages of a journal after what is copied, up to a sequence.
@@ -150,26 +180,30 @@ func (w *work) extend(ctx context.Context, s stream, to uint64) error {
 	return out.flush()
 }
 
-// keepSegments returns the segments of an earlier run that are still a beginning of the journal. They are not if the installation was
-// restored since, from a cut before their end.
-func (w *work) keepSegments(ctx context.Context, s stream, end uint64) ([]Segment, error) {
+// keepSegments returns the segments of an earlier run that are still a beginning of the journal, from the one with its first message on.
+// They are not if the installation was restored since, from a cut before their end.
+func (w *work) keepSegments(ctx context.Context, s stream, first, end uint64) ([]Segment, error) {
 	for _, m := range w.to.earlier() {
 		var kept []Segment
-		var last uint64
 		j := m.journal(s.name)
-		for _, segment := range j.Segments {
-			after := j.Cut > 0 && segment.Last > j.Cut // messages that the journal has elsewhere
-			if after || segment.First != last+1 || segment.Last > end || !w.to.has(segment.Part) {
+		last := max(j.First, 1) - 1
+		for _, one := range j.Segments {
+			if last+1 == one.First && one.Last < first { // archived alone since
+				last = one.Last
+				continue
+			}
+			after := j.Cut > 0 && one.Last > j.Cut // messages that the journal has elsewhere
+			if after || len(kept) == 0 && one.First > first || one.First != last+1 || one.Last > end || !w.to.has(one.Part) {
 				break
 			}
-			same, err := w.isSame(ctx, s, segment)
+			same, err := w.isSame(ctx, s, one)
 			if err != nil {
 				return nil, err
 			}
 			if !same {
 				break
 			}
-			kept, last = append(kept, segment), segment.Last
+			kept, last = append(kept, one), one.Last
 		}
 		if len(kept) > 0 {
 			return kept, nil

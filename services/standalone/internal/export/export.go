@@ -18,6 +18,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"quire.dev/pkg/archived"
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
 	"quire.dev/services/billing"
@@ -71,10 +73,21 @@ type line struct {
 // Source is what is exported.
 type Source struct {
 	NC *nats.Conn
+	// Blobs has the messages from before the first ones of the journals; nil: the journals must have them.
+	Blobs blob.Store
 	// ReadModel opens billing's read model as of now, for Options.Books.
 	ReadModel func(context.Context) (ReadModel, error)
 	// Stopped says that nothing writes the read model.
 	Stopped bool
+}
+
+// Journal is the journal of a partition, with its archived messages.
+func (s Source) Journal(partition, partitions int) *journal.Journal {
+	j := journal.Open(s.NC, event.Billing.Stream(partition))
+	if s.Blobs == nil {
+		return j
+	}
+	return j.WithOlder(archived.Of(s.NC, s.Blobs, partitions))
 }
 
 // Run exports the journals up to their present ends to a folder that is empty or does not exist. It holds one message at a time and the
@@ -96,7 +109,7 @@ func Run(ctx context.Context, from Source, folder string, o Options) (*Manifest,
 		return nil, err
 	}
 	m := &Manifest{Format: format, Version: o.Version, Installation: metadata[journal.InstallationKey], Partitions: partitions}
-	r := &run{Source: from, Options: o, folder: folder}
+	r := &run{Source: from, Options: o, folder: folder, partitions: partitions}
 	if o.Books {
 		r.books = billing.NewBooks(partitions)
 	}
@@ -124,7 +137,9 @@ type run struct {
 	Source
 	Options
 	folder string
-	books  *billing.Books // nil: none
+	// partitions of the installation
+	partitions int
+	books      *billing.Books // nil: none
 }
 
 func makeEmpty(folder string) error {
@@ -147,7 +162,7 @@ func (r *run) journal(ctx context.Context, partition int) (of Journal, err error
 		return of, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	j := journal.Open(r.NC, of.Stream)
+	j := r.Journal(partition, r.partitions)
 	end, err := j.LastSequence(ctx)
 	if err != nil {
 		return of, err
