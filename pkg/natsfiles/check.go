@@ -329,12 +329,11 @@ func (c *checker) begins(p *plan, spans []span, first uint64) error {
 	if c.firsts[p.name] = first; first == 1 {
 		return nil
 	}
-	damaged := damageError(p.dir, 0, "journal %s does not begin with its first message", p.name)
 	if c.opts.Begins == nil {
-		return damaged
+		return damageError(p.dir, 0, "journal %s does not begin with its first message", p.name)
 	}
 	if err := c.opts.Begins(p.name, first); err != nil {
-		return fmt.Errorf("%w, but with %d: %w", damaged, first, err)
+		return damageError(p.dir, 0, "journal %s does not begin with its first message, but with %d: %v", p.name, first, err)
 	}
 	return nil
 }

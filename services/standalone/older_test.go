@@ -16,33 +16,39 @@ import (
 	"testing"
 
 	"quire.dev/pkg/archived/archivedtest"
+	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/segment"
 	"quire.dev/services/standalone/internal/export"
 )
 
-// trim has the billing journals of a data folder that no process uses begin later, with drawn messages that the archive has before. It
-// returns the first sequences, of which one is that of an empty journal.
+// trim has the billing journals of a data folder that no process uses begin later, with drawn messages: one of them with what is not
+// archived. It returns the first sequences.
 func (a *archivedInstallation) trim(t *testing.T, random *rand.Rand) (firsts []uint64) {
 	t.Helper()
 	cfg, err := host.ReadSettings(host.Quire, append(slices.Clip(a.settings), "QUIRE_DATA="+a.folder))
 	if err != nil {
 		t.Fatal(err)
 	}
-	empty := random.IntN(len(a.journals))
+	whole := random.IntN(len(a.journals))
 	err = withJournals(t.Context(), cfg, Deps{Logger: slog.New(slog.DiscardHandler)}, false, func(ctx context.Context, from export.Source) error {
 		for p := range a.journals {
 			state, err := journal.Open(from.NC, event.Billing.Stream(p)).State(ctx)
 			if err != nil {
 				return err
 			}
-			first := state.First + 1 + random.Uint64N(state.Last-state.First)
-			if p == empty {
-				first = state.Last + 1
-			}
 			stream := installation.Stream(event.Billing, p)
+			archived, err := segment.List(ctx, disk.Reading(a.blobs), stream.Name)
+			if err != nil {
+				return err
+			}
+			first := archived.Last() + 1
+			if p != whole && first > state.First {
+				first = state.First + 1 + random.Uint64N(first-state.First)
+			}
 			if stream.Installation, err = installation.Journals(from.NC, stream.Name).Owner(ctx); err != nil {
 				return err
 			}
