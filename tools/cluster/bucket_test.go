@@ -42,14 +42,14 @@ func parts() map[string]part {
 		"paste":   documents("paste"),
 		"lite":    documents("lite"),
 		"file":    documents("file"),
-		"billing": {write: []string{"billing/"}, read: []string{"archive/"}, list: []string{"billing/", "billing/BILLING_0/", "archive/", "archive/BILLING_0/"}},
-		"archive": {write: []string{"archive/", "log/"}, list: []string{"archive/", "log/"}},
+		"billing": {write: []string{"billing/"}, read: []string{"archive/BILLING_0/"}, list: []string{"billing/", "billing/BILLING_0/", "archive/BILLING_0/"}},
+		"archive": {write: []string{"archive/", "archive/BILLING_0/", "log/"}, list: []string{"archive/", "archive/BILLING_0/", "log/"}},
 	}
 }
 
 // prefixes are all that a bucket has, and what might be added to one.
 func prefixes() []string {
-	return []string{"billing/", "paste/", "paste-trash/", "lite/", "lite-trash/", "file/", "file-trash/", "exports/", "archive/", "log/", "other/"}
+	return []string{"billing/", "paste/", "paste-trash/", "lite/", "lite-trash/", "file/", "file-trash/", "exports/", "archive/", "archive/BILLING_0/", "log/", "other/"}
 }
 
 func startStores(t *testing.T) *cluster.Cluster {
