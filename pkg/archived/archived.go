@@ -110,7 +110,7 @@ func (j *Journals) Replay(ctx context.Context, stream string, from, to uint64, h
 	return failure(stream, err)
 }
 
-// SeekTime implements journal.Older. It reads the index of one segment and a frame in it.
+// SeekTime implements journal.Older.
 func (j *Journals) SeekTime(ctx context.Context, stream string, t time.Time, to uint64) (uint64, error) {
 	if t.Unix() >= math.MaxInt64/int64(time.Second) { // later than any message
 		return to + 1, nil
@@ -123,18 +123,8 @@ func (j *Journals) SeekTime(ctx context.Context, stream string, t time.Time, to 
 	if t.Unix() > 0 {
 		nanos = t.UnixNano()
 	}
-	frames := segments.Find(ctx, stream, segment.Query{
-		Sequences: &segment.Range{First: 1, Last: to}, Times: &segment.Between{Lowest: nanos, Highest: math.MaxInt64},
-	})
-	for m, err := range segments.Messages(ctx, frames) {
-		if err != nil {
-			return 0, failure(stream, err)
-		}
-		if m.TimeNanos >= nanos || m.Sequence > to {
-			return min(m.Sequence, to+1), nil
-		}
-	}
-	return to + 1, nil
+	sequence, err := segments.Seek(ctx, stream, nanos, to)
+	return sequence, failure(stream, err)
 }
 
 // failure translates an error of the archive. A segment that was listed and is gone is looked for again: another one may have its

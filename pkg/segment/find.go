@@ -1,11 +1,13 @@
 package segment
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"iter"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -77,6 +79,44 @@ func (a *Archive) Find(ctx context.Context, stream string, q Query) iter.Seq2[Fr
 			yield(Frame{}, &GapError{Stream: stream, First: gaps[0].First, Last: gaps[0].Last})
 		}
 	}
+}
+
+// Seek returns the sequence of the first message at or after a time, up to the sequence to, or to+1 if there is none. Like a stream, it expects
+// that times ascend, and bisects: of n segments it reads log n trailers and one index, and a frame. The error is a *GapError if one of these
+// messages is in no segment.
+func (a *Archive) Seek(ctx context.Context, stream string, nanos int64, to uint64) (uint64, error) {
+	l, err := a.List(ctx, stream)
+	if err != nil {
+		return 0, err
+	}
+	if gap, some := l.Missing(to); some {
+		return 0, &GapError{Stream: stream, First: gap.First, Last: gap.Last}
+	}
+	segments := slices.DeleteFunc(l.Segments, func(s Segment) bool { return s.Start > to })
+	first := sort.Search(len(segments), func(i int) bool {
+		t, failed := a.trailer(ctx, &segments[i])
+		err = cmp.Or(err, failed)
+		return err != nil || t.latest >= nanos
+	})
+	if err != nil {
+		return 0, err
+	}
+	wanted, q := Range{First: 1, Last: to}, Query{Times: &Between{Lowest: nanos, Highest: math.MaxInt64}}
+	for _, s := range segments[first:] {
+		frames := func(yield func(Frame, error) bool) { a.findIn(ctx, s, wanted, q, yield) }
+		for m, err := range a.Messages(ctx, frames) {
+			if err != nil {
+				return 0, err
+			}
+			if m.Sequence > to {
+				break
+			}
+			if m.TimeNanos >= nanos {
+				return m.Sequence, nil
+			}
+		}
+	}
+	return to + 1, nil
 }
 
 // selects reports whether messages with these times may be selected.
