@@ -67,6 +67,7 @@ type Fold struct {
 
 	keep          func(id uint64) bool // of a part: selects its principals; nil: all
 	maxPrincipals int                  // in a part; 0: no bound
+	decidesOnly   bool                 // as DecideOnly
 
 	scratch scratch
 	later   []*event.Settlement
@@ -179,8 +180,10 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 		return f.effects, fmt.Errorf("%w: %d after %d", ErrGap, m.Sequence, f.sequence)
 	}
 	f.sequence, f.changing = m.Sequence, nil
-	f.digest = Digest(m)
-	f.chain = nextChain(f.chain, f.digest)
+	if !f.decidesOnly {
+		f.digest = Digest(m)
+		f.chain = nextChain(f.chain, f.digest)
+	}
 	f.effects.Head = f.Head()
 	var err error
 	switch m.Kind {
@@ -210,6 +213,10 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	f.effects.TimeMillis = f.time
 	return f.effects, err
 }
+
+// DecideOnly makes the fold leave out what no decision depends on: the chain over the messages, and the answers to batches. It has no head and
+// no hash from then on.
+func (f *Fold) DecideOnly() { f.decidesOnly = true }
 
 func (f *Fold) resetEffects() {
 	e := &f.effects
@@ -247,7 +254,6 @@ func (f *Fold) applyUsage(m Message) error {
 		}
 		return nil
 	}
-	verdicts := f.scratch.verdicts(len(b.Admissions))
 	f.entries += f.serveBatches(b.Served)
 	// Settlements come first: what they refund is available to admissions of the same batch. Settlements of unknown holds come
 	// last: they may belong to admissions of the same batch whose callers have given up.
@@ -261,13 +267,7 @@ func (f *Fold) applyUsage(m Message) error {
 			f.settle(item)
 		}
 	}
-	for i, item := range b.Admissions {
-		if f.passes(item.Account, item.RequestId, idempotencyOf(item)) {
-			continue
-		}
-		f.admit(item, uint32(i), verdicts[i])
-		f.decided[verdicts[i].Decision]++
-	}
+	verdicts := f.admitAll(b.Admissions)
 	for _, item := range f.later {
 		if !f.passes(item.Account, item.RequestId, nil) {
 			f.settle(item)
@@ -275,16 +275,31 @@ func (f *Fold) applyUsage(m Message) error {
 	}
 	clear(f.later)
 	f.entries += uint64(len(b.Admissions) + len(b.Settlements))
+	s.watermark = b.Number
+	if f.decidesOnly {
+		return nil
+	}
 	answer := event.VerdictBatch{
 		Source: b.Source, Number: b.Number, Sequence: m.Sequence, TimeMs: f.time, Verdicts: verdicts, Rules: f.rules,
 	}
-	data, err := answer.MarshalVT()
-	if err != nil {
+	if s.answer, err = answer.MarshalVT(); err != nil {
 		return err
 	}
-	s.watermark, s.answer = b.Number, data
-	f.answer(b.Source, Verdicts, data)
+	f.answer(b.Source, Verdicts, s.answer)
 	return nil
+}
+
+// admitAll decides about the admissions of a batch. Those of other parts are left empty.
+func (f *Fold) admitAll(list []*event.Admission) []*event.Verdict {
+	verdicts := f.scratch.verdicts(len(list))
+	for i, item := range list {
+		if f.passes(item.Account, item.RequestId, idempotencyOf(item)) {
+			continue
+		}
+		f.admit(item, uint32(i), verdicts[i]) //nolint:gosec // a message has fewer
+		f.decided[verdicts[i].Decision]++
+	}
+	return verdicts
 }
 
 // stampOf is the source's clock. In a batch with an admission an edge sends it relative to the first request id.

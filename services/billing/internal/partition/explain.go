@@ -338,10 +338,11 @@ func (p *Partition) retrace(ctx context.Context, t *task, request event.RequestI
 // partBefore returns a fold of some principals from the last snapshot before a message.
 func (p *Partition) partBefore(ctx context.Context, sequence uint64, together map[uint64]bool) (*account.Fold, error) {
 	fold, err := p.snapshots.NewestPart(ctx, sequence-1, func(id uint64) bool { return together[id] })
-	if err == nil {
-		err = fold.Know(p.cfg.Rules)
+	if err != nil {
+		return nil, err
 	}
-	return fold, err
+	fold.DecideOnly()
+	return fold, fold.Know(p.cfg.Rules)
 }
 
 // timed adds a message's time to an answer that refers to the message.
