@@ -310,7 +310,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_SNAPSHOT_MESSAGES", value: config.Int(&s.SnapshotMessages, 1, 1<<30), readers: Billing, fallback: "50000",
-			meaning: "Number of messages between two snapshots. A start folds the messages after the last snapshot.",
+			meaning: "Number of messages between two snapshots. A start folds the messages after the last snapshot. One is also written after 1.8 million admissions, settlements and commands.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_INTERVAL", value: config.Duration(&s.SnapshotInterval, "1s", "1d"), readers: Billing, fallback: "10m",

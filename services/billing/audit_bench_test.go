@@ -18,6 +18,7 @@ var (
 	auditAccounts = flag.Int("audit.accounts", 2_000, "accounts of BenchmarkAudit/accounts")
 
 	explainMessages = flag.Int("explain.messages", 400, "messages of BenchmarkExplain")
+	explainBatch    = flag.Int("explain.batch", 256, "admissions of each of them")
 )
 
 // BenchmarkAudit audits a journal of many entries of 300 accounts, one in fifty of them an upload, and one of many accounts with
@@ -65,12 +66,12 @@ func BenchmarkAudit(b *testing.B) {
 	})
 }
 
-// BenchmarkExplain explains requests of a journal of full batches that has no snapshot: with -explain.messages 100000 there are as many
-// messages as are left between two old ones. It reports the slowest of an old, a middle and a new request, asked about for the first time.
+// BenchmarkExplain explains requests of a journal with the snapshots that billing keeps permanently: with -explain.messages 30000 or more full
+// batches there are some. It reports the slowest of old, middle and new requests, and the most messages folded for one.
 func BenchmarkExplain(b *testing.B) {
-	const batch = 256
+	batch := *explainBatch
 	s := newStack(b)
-	s.start(billing.Config{SnapshotMessages: 1 << 30, SnapshotInterval: 24 * time.Hour}, 0)
+	s.start(billing.Config{SnapshotInterval: 24 * time.Hour}, 0)
 	ids := s.manyAccounts(300)
 	var before []*event.Settlement
 	var asked []*event.Admission
@@ -86,7 +87,7 @@ func BenchmarkExplain(b *testing.B) {
 		before = servedAll(admissions)
 	}
 	s.usage(nil, before)
-	slowest := time.Duration(0)
+	slowest, folded := time.Duration(0), uint64(0)
 	for n := 0; b.Loop(); n++ {
 		for _, at := range []int{0, len(asked) / 2, len(asked) - 1} {
 			a := asked[max(0, at-n%10)]
@@ -95,13 +96,14 @@ func BenchmarkExplain(b *testing.B) {
 			for e.Status == event.QueryStatus_QUERY_PENDING {
 				e = s.query(&event.Query{Query: &event.Query_Explain{Explain: &event.ExplainQuery{RequestId: a.RequestId, AnyAccount: true, Follow: true}}})
 			}
-			slowest = max(slowest, time.Since(started))
+			slowest, folded = max(slowest, time.Since(started)), max(folded, e.GetExplain().GetFolded())
 			if e.GetExplain().GetSettlementSequence() == 0 {
 				b.Fatal(e)
 			}
 		}
 	}
 	b.ReportMetric(slowest.Seconds(), "s-slowest")
+	b.ReportMetric(float64(folded), "messages-folded")
 	b.ReportMetric(float64(*explainMessages*batch), "admissions")
 }
 

@@ -83,10 +83,11 @@ type Config struct {
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
 	SealInterval     time.Duration // between two seals, while receipts change; 1 min
-	// HistoryMessages is the distance in messages between snapshots kept permanently. An explanation folds from one of them;
-	// 100,000.
-	HistoryMessages int
-	StopTimeout     time.Duration // for each step of a stop: answering queries, writing the read model and a snapshot; 20 s
+	// HistoryMessages and HistoryEntries are the distance between snapshots kept permanently, in messages and in their admissions, settlements and
+	// commands. An explanation folds from one of them; 100,000 and 4 million.
+	HistoryMessages, HistoryEntries int
+
+	StopTimeout time.Duration // for each step of a stop: answering queries, writing the read model and a snapshot; 20 s
 
 	// Progress, if not nil, is called during long folds and audits, by several goroutines at a time.
 	Progress func(task string, done, total uint64)
@@ -138,6 +139,7 @@ func (c Config) Validate() error {
 		{"ledger retention", int64(c.LedgerRetention)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
 		{"history messages", int64(c.HistoryMessages)},
+		{"history entries", int64(c.HistoryEntries)},
 		{"snapshot interval", int64(c.SnapshotInterval)},
 		{"seal interval", int64(c.SealInterval)},
 		{"stop timeout", int64(c.StopTimeout)},
@@ -171,6 +173,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.HistoryMessages == 0 {
 		c.HistoryMessages = 100_000
+	}
+	if c.HistoryEntries == 0 {
+		c.HistoryEntries = 4_000_000
 	}
 	if c.SnapshotInterval == 0 {
 		c.SnapshotInterval = 10 * time.Minute
@@ -349,7 +354,8 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
 		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval, SealInterval: s.cfg.SealInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
-		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, LedgerRetention: s.cfg.LedgerRetention, HistoryMessages: s.cfg.HistoryMessages,
+		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, LedgerRetention: s.cfg.LedgerRetention,
+		History: snapshots.Spacing{Messages: uint64(s.cfg.HistoryMessages), Entries: uint64(s.cfg.HistoryEntries)},
 	}, partition.Deps{
 		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
 		Announce: s.replicas.Announce, Register: s.replicas.Register, Stall: s.replicas.Stall, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,

@@ -613,11 +613,19 @@ func TestAHoldOfAnEdgeThatHasEndedIsAbandoned(t *testing.T) {
 }
 
 // TestAnExplanationReadsFewMessagesAtAnyAge: where the snapshots of an hour and a day are thinned, there is one not far before each
-// request.
+// request, by messages and by what they have.
 func TestAnExplanationReadsFewMessagesAtAnyAge(t *testing.T) {
 	const apart = 60
+	t.Run("messages", func(t *testing.T) {
+		explainAtAnyAge(t, apart, billing.Config{SnapshotMessages: 20, HistoryMessages: apart})
+	})
+	t.Run("entries", func(t *testing.T) { explainAtAnyAge(t, apart, billing.Config{HistoryEntries: apart}) })
+}
+
+func explainAtAnyAge(t *testing.T, apart uint64, cfg billing.Config) {
+	t.Helper()
 	s := newStack(t)
-	r := s.start(billing.Config{SnapshotMessages: 20, HistoryMessages: apart}, 0)
+	r := s.start(cfg, 0)
 	s.account(alice, plan.Pro)
 	var asked []*event.Admission
 	for range 10 {
@@ -631,7 +639,7 @@ func TestAnExplanationReadsFewMessagesAtAnyAge(t *testing.T) {
 	if n := len(s.snapshots()); n > 9 {
 		t.Errorf("%d of more than 10 snapshots are kept", n)
 	}
-	s.start(billing.Config{HistoryMessages: apart}, 0)
+	s.start(cfg, 0)
 	last := uint64(0)
 	for i, a := range asked {
 		if i%11 != 0 { // one account has one at a time, and so many a minute

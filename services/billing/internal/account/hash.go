@@ -121,6 +121,7 @@ func (p *principal) encode() ([]byte, error) {
 // safe for concurrent use.
 type Image struct {
 	Head
+	Entries uint64 // as Fold.Entries
 
 	global             []byte
 	accounts, networks []imagePrincipal
@@ -143,7 +144,7 @@ func (f *Fold) Image() (*Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	i := &Image{Head: f.Head(), global: global}
+	i := &Image{Head: f.Head(), Entries: f.entries, global: global}
 	i.accounts = make([]imagePrincipal, 0, len(f.principals.accounts))
 	for id, a := range f.principals.accounts { // sorted later, while the fold continues
 		i.accounts = append(i.accounts, imagePrincipal{id, a.encoded})

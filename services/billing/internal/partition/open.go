@@ -78,7 +78,7 @@ func (p *Partition) open(ctx context.Context) error {
 	p.projection = projection.New(p.deps.Views, p.stream, checkpoint, p.cfg.ProjectionBound, p.log)
 	p.projection.MakeAgain(p.remade)
 	p.projection.Skip(p.now().Add(-p.cfg.RequestRetention).UnixMilli(), projection.EntriesSince(p.now(), p.cfg.RequestRetention))
-	p.lastSnapshot = fold.Sequence()
+	p.lastSnapshot = snapshots.Snapshot{Sequence: fold.Sequence(), Entries: fold.Entries()}
 	p.position.Set(fold.Sequence())
 	return nil
 }

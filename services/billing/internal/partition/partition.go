@@ -37,17 +37,17 @@ type Config struct {
 	Partitions       int    // of every domain
 	Instance         string // of this process
 	Book             *plan.Book
-	Rules            uint32        // newest version of the rules that this instance folds
-	Started          time.Time     // start of this process, by Clock; prices published later are newer than Book
-	SnapshotMessages int           // between two snapshots
-	SnapshotInterval time.Duration // between two snapshots, if anything was folded
-	HistoryMessages  int           // between two snapshots kept permanently
-	SealInterval     time.Duration // between two seals, while receipts change
-	ProjectionBound  int           // documents waiting for the read model
-	AuditPrincipals  int           // held in memory by an audit
-	RequestRetention time.Duration // how long recent requests of accounts are kept
-	LedgerRetention  time.Duration // how long the read model has all rows of the ledger; 0: forever
-	StopTimeout      time.Duration // for answering queries at a stop, and for the writes after that
+	Rules            uint32            // newest version of the rules that this instance folds
+	Started          time.Time         // start of this process, by Clock; prices published later are newer than Book
+	SnapshotMessages int               // between two snapshots
+	SnapshotInterval time.Duration     // between two snapshots, if anything was folded
+	History          snapshots.Spacing // of snapshots kept permanently
+	SealInterval     time.Duration     // between two seals, while receipts change
+	ProjectionBound  int               // documents waiting for the read model
+	AuditPrincipals  int               // held in memory by an audit
+	RequestRetention time.Duration     // how long recent requests of accounts are kept
+	LedgerRetention  time.Duration     // how long the read model has all rows of the ledger; 0: forever
+	StopTimeout      time.Duration     // for answering queries at a stop, and for the writes after that
 	// Progress is called during long folds, by several goroutines.
 	Progress func(task string, done, total uint64)
 }
@@ -110,7 +110,7 @@ type Partition struct {
 	sealing      sealing
 
 	// Owned by the goroutine of keepSnapshots, then by stop.
-	lastSnapshot uint64 // sequence
+	lastSnapshot snapshots.Snapshot
 	observed     [account.Decisions]uint64
 
 	// Owned by serve until keepBook runs, then by that: the last logged reason why prices or rules stay unchanged. Empty: none.

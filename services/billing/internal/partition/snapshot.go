@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/snapshots"
 )
 
 const (
@@ -19,8 +20,8 @@ const (
 	cleanSteps      = 1 << 20
 )
 
-// keepSnapshots writes a snapshot after SnapshotMessages or SnapshotInterval, and thins the old ones. It retries after a
-// failure; a missing snapshot only makes the next start longer.
+// keepSnapshots writes a snapshot after SnapshotMessages, nearly half of the entries of History or SnapshotInterval, and thins the old ones. It retries
+// after a failure; a missing snapshot only makes the next start and explanations longer.
 func (p *Partition) keepSnapshots(ctx context.Context) error {
 	ticker := time.NewTicker(snapshotCheck)
 	defer ticker.Stop()
@@ -37,9 +38,8 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 			return nil
 		}
 		p.observe()
-		since, age := p.position.Get()-p.lastSnapshot, p.deps.Clock().Sub(last)
-		due := since >= uint64(p.cfg.SnapshotMessages) || since > 0 && age >= p.cfg.SnapshotInterval
-		if !due || age < pause {
+		age := p.deps.Clock().Sub(last)
+		if !p.snapshotDue(age) || age < pause {
 			continue
 		}
 		last = p.deps.Clock()
@@ -51,6 +51,17 @@ func (p *Partition) keepSnapshots(ctx context.Context) error {
 		pause = 0
 		retry.Reset()
 	}
+}
+
+// snapshotDue reports whether the next snapshot is due. age is the time since the last one. Of snapshots that are taken a little more often than
+// after half of the entries of History every other one is thinned.
+func (p *Partition) snapshotDue(age time.Duration) bool {
+	p.mu.Lock()
+	entries := p.fold.Entries() - p.lastSnapshot.Entries
+	p.mu.Unlock()
+	since := p.position.Get() - p.lastSnapshot.Sequence
+	return since >= uint64(p.cfg.SnapshotMessages) || since > 0 && age >= p.cfg.SnapshotInterval ||
+		entries >= p.cfg.History.Apart(p.lastSnapshot.Size).Entries*9/20
 }
 
 // snapshot takes an image of the state while the fold pauses, and writes it while the fold continues. Changed principals are
@@ -69,19 +80,19 @@ func (p *Partition) snapshot(ctx context.Context) error {
 		return err
 	}
 	held := p.deps.Clock().Sub(started)
-	if image.Sequence == 0 || image.Sequence == p.lastSnapshot {
+	if image.Sequence == 0 || image.Sequence == p.lastSnapshot.Sequence {
 		return nil
 	}
 	key, size, err := p.snapshots.Write(ctx, image)
 	if err != nil {
 		return err
 	}
-	p.lastSnapshot = image.Sequence
+	p.lastSnapshot = snapshots.Snapshot{Sequence: image.Sequence, Entries: image.Entries, Size: int64(size)}
 	p.deps.Metrics.snapshots.Inc()
 	p.deps.Metrics.held.Observe(held.Seconds())
 	p.showHead(image.Head)
 	p.log.Debug("snapshot", "key", key, "bytes", size, "held_ms", held.Milliseconds())
-	if err := p.snapshots.Thin(ctx, p.deps.Clock(), p.cfg.HistoryMessages); err != nil {
+	if err := p.snapshots.Thin(ctx, p.deps.Clock(), p.cfg.History); err != nil {
 		p.log.Warn("old snapshots could not be deleted yet", "error", err)
 	}
 	return nil

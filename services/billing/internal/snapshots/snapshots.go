@@ -29,8 +29,8 @@ var ErrDamaged = errors.New("snapshot is damaged")
 // ErrVersion: a snapshot is of a version that this code does not start from.
 var ErrVersion = errors.New("snapshot of another version")
 
-// Store holds the snapshots of one stream under billing/<stream>/<sequence>-<code version>-<state hash>. Several replicas may
-// use it at once: they write the same for a sequence.
+// Store holds the snapshots of one stream under billing/<stream>/<sequence>-<code version>-<state hash>-<entries>.
+// Several replicas may use it at once: they write the same for a sequence.
 type Store struct {
 	blobs  blob.Store
 	keys   *keyring
@@ -60,6 +60,7 @@ type Snapshot struct {
 	Sequence uint64
 	Version  int
 	Hash     account.Hash
+	Entries  uint64    // as account.Fold.Entries; 0: unknown, as of a snapshot of version 0.1.0
 	Stored   time.Time // by the blob store's clock
 	Size     int64
 }
@@ -85,16 +86,22 @@ func (s *Store) List(ctx context.Context) ([]Snapshot, error) {
 
 func (s *Store) parse(info blob.Info) (Snapshot, bool) {
 	parts := strings.Split(strings.TrimPrefix(info.Key, s.prefix), "-")
-	if len(parts) != 3 {
+	if len(parts) == 3 {
+		parts = append(parts, "0")
+	}
+	if len(parts) != 4 {
 		return Snapshot{}, false
 	}
 	sequence, err1 := strconv.ParseUint(parts[0], 10, 64)
 	version, err2 := strconv.Atoi(parts[1])
 	hash, err3 := hex.DecodeString(parts[2])
-	if err1 != nil || err2 != nil || err3 != nil || len(hash) != len(account.Hash{}) {
+	entries, err4 := strconv.ParseUint(parts[3], 10, 64)
+	if err1 != nil || err2 != nil || err3 != nil || err4 != nil || len(hash) != len(account.Hash{}) {
 		return Snapshot{}, false
 	}
-	return Snapshot{Key: info.Key, Sequence: sequence, Version: version, Hash: account.Hash(hash), Stored: info.Modified, Size: info.Size}, true
+	return Snapshot{
+		Key: info.Key, Sequence: sequence, Version: version, Hash: account.Hash(hash), Entries: entries, Stored: info.Modified, Size: info.Size,
+	}, true
 }
 
 // Newest loads the newest usable snapshot that is not after the sequence upTo, or returns a fresh fold and an empty key. It
@@ -200,7 +207,7 @@ func (s *Store) Write(ctx context.Context, image *account.Image) (key string, si
 	if err != nil {
 		return "", 0, err
 	}
-	key = fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, account.CodeVersion, image.Hash())
+	key = fmt.Sprintf("%s%020d-%d-%x-%d", s.prefix, image.Sequence, account.CodeVersion, image.Hash(), image.Entries)
 	data := secret.sign(key, image.Encode())
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
 		return "", 0, fmt.Errorf("write snapshot %s: %w", key, err)
@@ -218,7 +225,7 @@ func (s *Store) SetAside(ctx context.Context, key string, now time.Time) (string
 }
 
 // Thin deletes superfluous snapshots, and never the audited one.
-func (s *Store) Thin(ctx context.Context, now time.Time, spacing int) error {
+func (s *Store) Thin(ctx context.Context, now time.Time, spacing Spacing) error {
 	list, err := s.List(ctx)
 	if err != nil {
 		return err
@@ -240,27 +247,43 @@ func (s *Store) Thin(ctx context.Context, now time.Time, spacing int) error {
 
 const (
 	keepLast = 3
-	// perMessage bounds the size of permanently kept snapshots, per message of the journal. A message of a busy journal has
-	// about this size.
+	// perMessage and perEntry bound the size of permanently kept snapshots, per message and per entry of the journal. A message of a busy
+	// journal has about this size, and an entry somewhat more.
 	perMessage = 1000
+	perEntry   = 25
 )
 
+// Spacing is how far apart two permanently kept snapshots may be.
+type Spacing struct {
+	Messages, Entries uint64
+}
+
+// Apart is the spacing of snapshots of a size, whose bytes stay within perMessage and perEntry.
+func (s Spacing) Apart(size int64) Spacing {
+	bytes := uint64(max(0, size))
+	return Spacing{Messages: max(s.Messages, bytes/perMessage), Entries: max(s.Entries, bytes/perEntry)}
+}
+
 // superfluous returns the snapshots to delete. It keeps the last three, the newest of each hour for a day, and the newest of
-// each day for a month. Permanently it keeps enough for an explanation to fold at most spacing messages, as long as their bytes
-// stay within perMessage. list is sorted, newest first.
-func superfluous(list []Snapshot, now time.Time, spacing int) []Snapshot {
+// each day for a month. Permanently it keeps enough for an explanation to fold no more than the spacing for their size. list is sorted, newest
+// first.
+func superfluous(list []Snapshot, now time.Time, spacing Spacing) []Snapshot {
 	var out []Snapshot
 	kept := keptForNow(list, now)
-	last := uint64(0) // sequence of the last kept one
+	var last Snapshot // the last kept one
 	for i := len(list) - 1; i >= 0; i-- {
-		apart := max(uint64(spacing), uint64(list[i].Size)/perMessage)
-		if kept[i] || list[i-1].Sequence-last > apart {
-			last = list[i].Sequence
+		if kept[i] || beyond(last, list[i-1], spacing.Apart(list[i].Size)) {
+			last = list[i]
 		} else {
 			out = append(out, list[i])
 		}
 	}
 	return out
+}
+
+// beyond reports whether two snapshots are further apart. Without the entries of the newer one the messages tell.
+func beyond(older, newer Snapshot, spacing Spacing) bool {
+	return newer.Sequence > older.Sequence+spacing.Messages || newer.Entries > older.Entries+spacing.Entries
 }
 
 // keptForNow reports for each snapshot whether its age keeps it.

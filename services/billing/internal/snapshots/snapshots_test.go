@@ -3,9 +3,13 @@ package snapshots
 import (
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
+
+// never keeps no snapshot for its distance.
+var never = Spacing{Messages: math.MaxInt64, Entries: math.MaxInt64}
 
 func TestOldSnapshotsAreThinned(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -14,7 +18,7 @@ func TestOldSnapshotsAreThinned(t *testing.T) {
 		list = append(list, Snapshot{Key: fmt.Sprint(age), Stored: now.Add(-age)})
 	}
 	gone := map[string]bool{}
-	for _, s := range superfluous(list, now, math.MaxInt) {
+	for _, s := range superfluous(list, now, never) {
 		gone[s.Key] = true
 	}
 	var kept []time.Duration
@@ -46,43 +50,80 @@ func TestOldSnapshotsAreThinned(t *testing.T) {
 	if len(perHour) < 23 || perDay < 29 || perDay > 32 {
 		t.Errorf("%d hours, %d days are kept", len(perHour), perDay)
 	}
-	if again := superfluous(list[:3], now.Add(365*24*time.Hour), math.MaxInt); len(again) != 0 {
+	if again := superfluous(list[:3], now.Add(365*24*time.Hour), never); len(again) != 0 {
 		t.Errorf("the last three go when they are old: %v", again)
 	}
 }
 
-// TestSnapshotsAreKeptForEverInShortDistances: an explanation of any age begins at one. Large ones are further apart, so that
-// their total size stays within perMessage.
+// TestSnapshotsAreKeptForEverInShortDistances: an explanation of any age begins at one, and folds few messages and few entries. Large ones are
+// further apart, so that their total size stays within perMessage and perEntry.
 func TestSnapshotsAreKeptForEverInShortDistances(t *testing.T) {
-	const spacing = 1000
-	for _, size := range []int64{1, spacing * perMessage, 10 * spacing * perMessage} {
-		apart := max(spacing, uint64(size)/perMessage)
-		var list []Snapshot
-		for n := range uint64(600) { // as they are taken, and thinned each time
-			now := time.Unix(int64(n)*86_400, 0)
-			list = append([]Snapshot{{Key: fmt.Sprint(n), Sequence: (n + 1) * 130, Stored: now, Size: size}}, list...)
-			gone := map[string]bool{}
-			for _, s := range superfluous(list, now.Add(40*24*time.Hour), spacing) {
-				gone[s.Key] = true
+	spacing := Spacing{Messages: 1000, Entries: 40_000}
+	for _, size := range []int64{1, 1_000_000, 10_000_000} {
+		for _, entries := range []uint64{1, 40, 256} { // of a message
+			apart := spacing.Apart(size)
+			var list []Snapshot
+			for n := range uint64(600) { // as they are taken, and thinned each time
+				sequence, now := (n+1)*70, time.Unix(int64(n)*86_400, 0)
+				list = append([]Snapshot{{
+					Key: fmt.Sprint(n), Sequence: sequence, Entries: sequence * entries, Stored: now, Size: size,
+				}}, list...)
+				list = thinned(list, now.Add(40*24*time.Hour), spacing)
 			}
-			var kept []Snapshot
-			for _, s := range list {
-				if !gone[s.Key] {
-					kept = append(kept, s)
+			var before Snapshot
+			for _, s := range slices.Backward(list) {
+				if s.Sequence-before.Sequence > apart.Messages || s.Entries-before.Entries > apart.Entries {
+					t.Errorf("%d messages with %d entries each lie before the snapshot at %d", s.Sequence-before.Sequence, entries, s.Sequence)
 				}
+				before = s
 			}
-			list = kept
-		}
-		before, bytes := uint64(0), int64(0)
-		for i := len(list) - 1; i >= 0; i-- {
-			if d := list[i].Sequence - before; d > apart {
-				t.Errorf("%d messages lie before the snapshot at %d", d, list[i].Sequence)
+			bytes, most := int64(len(list))*size, int64(2*(before.Sequence*perMessage+before.Entries*perEntry))+keepLast*size
+			if size > 1 && bytes > most {
+				t.Errorf("%d snapshots of %d bytes for %d messages of %d entries", len(list), size, before.Sequence, entries)
 			}
-			before = list[i].Sequence
-			bytes += size
 		}
-		if most := int64(2*list[0].Sequence*perMessage) + keepLast*size; size > 1 && bytes > most {
-			t.Errorf("%d snapshots of %d bytes for %d messages", len(list), size, list[0].Sequence)
+	}
+}
+
+// thinned is a list of snapshots without the superfluous ones.
+func thinned(list []Snapshot, now time.Time, spacing Spacing) []Snapshot {
+	gone := map[string]bool{}
+	for _, s := range superfluous(list, now, spacing) {
+		gone[s.Key] = true
+	}
+	return slices.DeleteFunc(list, func(s Snapshot) bool { return gone[s.Key] })
+}
+
+// TestOneMoreEntryKeepsASnapshot, as one more message does. A snapshot whose name does not say its entries is kept for the messages alone.
+func TestOneMoreEntryKeepsASnapshot(t *testing.T) {
+	spacing := Spacing{Messages: 100, Entries: 1000}
+	for name, c := range map[string]struct {
+		older, middle, newer Snapshot
+		kept                 bool
+	}{
+		"both within":         {Snapshot{}, Snapshot{Sequence: 50, Entries: 500}, Snapshot{Sequence: 100, Entries: 1000}, false},
+		"one more message":    {Snapshot{}, Snapshot{Sequence: 50, Entries: 500}, Snapshot{Sequence: 101, Entries: 1000}, true},
+		"one more entry":      {Snapshot{}, Snapshot{Sequence: 50, Entries: 500}, Snapshot{Sequence: 100, Entries: 1001}, true},
+		"as large as allowed": {Snapshot{}, Snapshot{Sequence: 50, Size: 1000*perEntry + perEntry - 1}, Snapshot{Sequence: 100, Entries: 1001}, true},
+		"larger":              {Snapshot{}, Snapshot{Sequence: 50, Size: 1001 * perEntry}, Snapshot{Sequence: 100, Entries: 1001}, false},
+		"unknown":             {Snapshot{Sequence: 900}, Snapshot{Sequence: 950}, Snapshot{Sequence: 1000}, false},
+		"unknown, far":        {Snapshot{Sequence: 900}, Snapshot{Sequence: 950}, Snapshot{Sequence: 1001}, true},
+		"no longer unknown":   {Snapshot{Sequence: 900}, Snapshot{Sequence: 950}, Snapshot{Sequence: 1000, Entries: 5000}, true},
+		"unknown again":       {Snapshot{Sequence: 900, Entries: 5000}, Snapshot{Sequence: 950, Entries: 5001}, Snapshot{Sequence: 1000}, false},
+	} {
+		now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+		var list []Snapshot
+		for n := range keepLast { // which are kept anyway
+			list = append(list, Snapshot{Key: fmt.Sprint("last", n), Sequence: 5000 - uint64(n), Entries: 50_000, Stored: now})
+		}
+		c.newer.Key, c.middle.Key, c.older.Key = "newer", "middle", "older"
+		list = append(list, c.newer, c.middle)
+		if c.older.Sequence > 0 { // else the beginning of the journal
+			list = append(list, c.older, Snapshot{Key: "first"})
+		}
+		kept := thinned(list, now.Add(1000*24*time.Hour), spacing)
+		if got := slices.ContainsFunc(kept, func(s Snapshot) bool { return s.Key == "middle" }); got != c.kept {
+			t.Errorf("%s: kept is %v: %v", name, got, kept)
 		}
 	}
 }

@@ -5,15 +5,17 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"quire.dev/pkg/blob"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/views/sqlite"
 	"quire.dev/services/billing/internal/account"
 )
 
 // TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne, and an explanation also of every earlier version. Snapshots of
-// later versions are never used.
+// later versions are never used. The names are those of version 0.1.0, which have no entries.
 func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 	for version, used := range map[int]struct{ start, explanation bool }{
 		account.CodeVersion + 1: {false, false},
@@ -29,12 +31,7 @@ func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = blobs.Close() })
-		model, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "v.db"), Collections: Collections()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = model.Close() })
-		s := New(blobs, model, "BILLING_0", slog.New(slog.DiscardHandler))
+		s := storeIn(t, blobs)
 		image := imageOf(t, 5)
 		secret, err := s.keys.get(t.Context())
 		if err != nil {
@@ -54,4 +51,43 @@ func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 			t.Errorf("version %d: an explanation goes on from %d, %v", version, part.Sequence(), err)
 		}
 	}
+}
+
+// TestANameSaysTheEntries of the fold, and those of version 0.1.0 are read too.
+func TestANameSaysTheEntries(t *testing.T) {
+	blobs, err := disk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = blobs.Close() })
+	s := storeIn(t, blobs)
+	image := imageOf(t, 5, 6, 7) // by three commands
+	key, _, err := s.Write(t.Context(), image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.List(t.Context())
+	if err != nil || len(list) != 1 || list[0].Key != key || list[0].Entries != 3 || list[0].Sequence != image.Sequence || list[0].Hash != image.Hash() {
+		t.Errorf("%v, %v", list, err)
+	}
+	if fold, got, err := s.Newest(t.Context(), image.Sequence); err != nil || got != key || fold.Entries() != 3 {
+		t.Errorf("a start goes on from %q: %v", got, err)
+	}
+	for name, entries := range map[string]int{strings.TrimSuffix(key, "-3"): 0, key: 3, key + "-3": -1, key + "x": -1, strings.TrimSuffix(key, "3"): -1} {
+		got, ok := s.parse(blob.Info{Key: name})
+		if ok != (entries >= 0) || ok && got.Entries != uint64(entries) {
+			t.Errorf("%s: %v, %v", name, got, ok)
+		}
+	}
+}
+
+// storeIn is a store with a read model of its own.
+func storeIn(t *testing.T, blobs blob.Store) *Store {
+	t.Helper()
+	model, err := sqlite.Open(t.Context(), sqlite.Config{Path: filepath.Join(t.TempDir(), "v.db"), Collections: Collections()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = model.Close() })
+	return New(blobs, model, "BILLING_0", slog.New(slog.DiscardHandler))
 }
