@@ -72,7 +72,7 @@ func BenchmarkExplain(b *testing.B) {
 	batch := *explainBatch
 	s := newStack(b)
 	s.start(billing.Config{SnapshotInterval: 24 * time.Hour}, 0)
-	ids := s.manyAccounts(300)
+	ids := s.manyAccounts(max(300, *explainMessages*batch/25_000)) // within their quotas
 	var before []*event.Settlement
 	var asked []*event.Admission
 	for n := range *explainMessages {

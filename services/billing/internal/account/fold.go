@@ -214,8 +214,8 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	return f.effects, err
 }
 
-// DecideOnly makes the fold leave out what no decision depends on: the chain over the messages, and the answers to batches. It has no head and
-// no hash from then on.
+// DecideOnly makes the fold leave out what no decision depends on: the digests of the messages and their chain, and the answers to batches.
+// From then on its head, its hash and the ids of its alerts are wrong.
 func (f *Fold) DecideOnly() { f.decidesOnly = true }
 
 func (f *Fold) resetEffects() {
@@ -296,7 +296,7 @@ func (f *Fold) admitAll(list []*event.Admission) []*event.Verdict {
 		if f.passes(item.Account, item.RequestId, idempotencyOf(item)) {
 			continue
 		}
-		f.admit(item, uint32(i), verdicts[i]) //nolint:gosec // a message has fewer
+		f.admit(item, uint32(i), verdicts[i])
 		f.decided[verdicts[i].Decision]++
 	}
 	return verdicts

@@ -2,6 +2,10 @@ package account
 
 import (
 	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"testing"
 
 	"quire.dev/pkg/event"
@@ -26,6 +30,39 @@ func (h *history) wholeInParts() {
 	}
 	if live := stateHash(h.t, h.fold); whole.Hash != live || whole.Sequence != h.fold.Sequence() || whole.Entries != h.fold.Entries() {
 		h.t.Fatalf("%d parts come to %v, live to %x", passes, whole, live)
+	}
+	h.decidesAlike()
+}
+
+// decidesAlike checks that folds of one account that only decide come to the same effects and states as those that do everything. The ids of
+// alerts come from the messages' digests.
+func (h *history) decidesAlike() {
+	h.t.Helper()
+	ids := slices.Sorted(maps.Keys(h.fold.principals.accounts))
+	for _, id := range ids[:min(3, len(ids))] {
+		keep := func(other uint64) bool { return other == id }
+		whole, decides := NewPart(keep), NewPart(keep)
+		_, _ = whole.Know(h.newest), decides.Know(h.newest) // no rules reached yet
+		decides.DecideOnly()
+		for _, m := range h.messages {
+			want, err1 := whole.Apply(m)
+			got, err2 := decides.Apply(m)
+			if fmt.Sprint(err1) != fmt.Sprint(err2) {
+				h.t.Fatalf("message %d: %v instead of %v", m.Sequence, err2, err1)
+			}
+			got.Head, got.Answers, got.Alerts, want.Head, want.Answers, want.Alerts = Head{}, nil, nil, Head{}, nil, nil
+			if !reflect.DeepEqual(got, want) {
+				h.t.Fatalf("message %d has other effects on account %d: %v instead of %v", m.Sequence, id, got, want)
+			}
+		}
+		if whole.broken != nil { // its requests are coupled
+			continue
+		}
+		got, err1 := decides.Image()
+		want, err2 := whole.Image()
+		if err := errors.Join(err1, err2); err != nil || !reflect.DeepEqual(got.accounts, want.accounts) {
+			h.t.Fatalf("account %d has another state: %v", id, err)
+		}
 	}
 }
 
