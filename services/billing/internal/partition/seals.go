@@ -33,13 +33,13 @@ const (
 
 // sealing is what a partition knows of its seals.
 type sealing struct {
-	mu      sync.Mutex
-	on      bool // while keepSeals runs
-	arrived []sealed
-	last    time.Time // when a seal arrived or was sent
-	open    int       // seals sent since one arrived
-	kept    []sealed  // newest last
-	points  seal.Points
+	mu         sync.Mutex
+	on         bool // while keepSeals runs
+	arrived    []sealed
+	last       time.Time // when a seal arrived or was sent
+	unanswered int       // seals sent since one arrived
+	kept       []sealed  // newest last
+	points     seal.Points
 
 	// Owned by keepSeals.
 	committed *proof.Root // by the newest seal; nil: none is known
@@ -66,7 +66,7 @@ func (s *sealing) take(m journal.Message, of *event.Seal, f *account.Fold, now t
 	}
 	m.Data = bytes.Clone(m.Data)
 	s.arrived = append(s.arrived, sealed{message: m, seal: of, changed: f.TakeReceipts()})
-	s.last, s.open = now, 0
+	s.last, s.unanswered = now, 0
 }
 
 // keepSeals publishes seals until ctx ends, one per SealInterval while receipts change, and seals each month after its close. The
@@ -176,7 +176,7 @@ func (p *Partition) sealIsDue(interval time.Duration) bool {
 func (s *sealing) isTime(now time.Time, interval time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return now.Sub(s.last) >= interval<<min(s.open, 16)
+	return now.Sub(s.last) >= interval<<min(s.unanswered, 16)
 }
 
 // publishSeal commits to the newest point that is known, and to the month that is ready. A seal that gets lost is sent again.
@@ -201,7 +201,7 @@ func (p *Partition) publishSeal(ctx context.Context) error {
 		return err
 	}
 	s.mu.Lock()
-	s.last, s.open = p.deps.Clock(), s.open+1
+	s.last, s.unanswered = p.deps.Clock(), s.unanswered+1
 	s.mu.Unlock()
 	p.publish(event.UsageSubject(p.cfg.Partition), data)
 	return nil

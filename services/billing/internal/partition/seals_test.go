@@ -14,7 +14,7 @@ func TestUnansweredSealsAreFew(t *testing.T) {
 	sent := 0
 	for now := start; now.Before(start.AddDate(0, 0, 3)); now = now.Add(earlySeal) {
 		if s.isTime(now, earlySeal) {
-			s.last, s.open = now, s.open+1
+			s.last, s.unanswered = now, s.unanswered+1
 			sent++
 		}
 	}

@@ -81,12 +81,8 @@ func (p *Projection) agedEntries(ctx context.Context, id event.AccountID, before
 
 // row is the stored row that was made again.
 func (r *AgedRow) row(made MadeRow) (*event.LedgerEntry, error) {
-	hash, err := hashOfRow(made.Head)
+	row, hash, err := decodeRow(made.Head)
 	if err != nil {
-		return nil, err
-	}
-	row := &event.LedgerEntry{}
-	if err := event.Decode(made.Head, row); err != nil {
 		return nil, err
 	}
 	if made.Sequence != r.Sequence || hash != r.Hash || len(row.Later)+1 != len(r.Ordinals) {

@@ -58,34 +58,37 @@ func WithoutOrdinals(doc views.Doc) views.Doc {
 
 // AgedRowOf is what is kept of a row of the ledger.
 func AgedRowOf(doc views.Doc) (r AgedRow, err error) {
-	entries, err := LedgerEntries(doc.Head)
+	row, hash, err := decodeRow(doc.Head)
 	if err != nil {
 		return r, err
 	}
-	for _, e := range entries {
+	for _, e := range takeApart(row) {
 		if !account.ValidLedgerID(e.Id) {
 			return r, fmt.Errorf("row %s of the ledger has the entry %q", doc.ID, e.Id)
 		}
 		r.Ordinals = append(r.Ordinals, account.LedgerOrdinal(e.Id))
 	}
-	r.Sequence, r.settled = account.LedgerSequence(entries[0].Id), entries[0].SettledMs
-	r.Hash, err = hashOfRow(doc.Head)
-	return r, err
+	r.Hash, r.Sequence, r.settled = hash, account.LedgerSequence(row.Id), row.SettledMs
+	return r, nil
 }
 
-// hashOfRow hashes a row without the ids of its entries.
-func hashOfRow(head []byte) (hash [agedHash]byte, err error) {
-	row := &event.LedgerEntry{}
+// decodeRow decodes a row of the ledger, and hashes it without the ids of its entries.
+func decodeRow(head []byte) (row *event.LedgerEntry, hash [agedHash]byte, err error) {
+	row = &event.LedgerEntry{}
 	if err := event.Decode(head, row); err != nil {
-		return hash, err
+		return nil, hash, err
 	}
-	row.Id = ""
-	for _, e := range row.Later {
-		e.Id = ""
+	entries := append([]*event.LedgerEntry{row}, row.Later...)
+	ids := make([]string, len(entries))
+	for i, e := range entries {
+		ids[i], e.Id = e.Id, ""
 	}
 	data, err := event.Encode(row)
+	for i, e := range entries {
+		e.Id = ids[i]
+	}
 	sum := sha256.Sum256(data)
-	return [agedHash]byte(sum[:agedHash]), err
+	return row, [agedHash]byte(sum[:agedHash]), err
 }
 
 // agedTimes are times of a block, in Unix milliseconds.

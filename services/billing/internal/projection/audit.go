@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
@@ -41,11 +42,14 @@ func LedgerEntries(head []byte) ([]*event.LedgerEntry, error) {
 	if err := event.Decode(head, row); err != nil {
 		return nil, err
 	}
+	return takeApart(row), nil
+}
+
+// takeApart returns the entries of a decoded row, oldest first. The row is one of them afterwards.
+func takeApart(row *event.LedgerEntry) []*event.LedgerEntry {
 	entries := appendRow(nil, row, "", len(row.Later)+1)
-	for i, j := 0, len(entries)-1; i < j; i, j = i+1, j-1 {
-		entries[i], entries[j] = entries[j], entries[i]
-	}
-	return entries, nil
+	slices.Reverse(entries)
+	return entries
 }
 
 // EachLedgerRow calls do with the stored rows of an account's ledger, oldest first. With from, it leaves out those whose position is
