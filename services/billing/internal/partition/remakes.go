@@ -13,15 +13,15 @@ import (
 	"quire.dev/services/billing/internal/projection"
 )
 
-// Rows of ledgers that the read model no longer has are made again from the journal, as explanations are: by a fold of the account alone
-// from the last snapshot before. What a fold has made is kept for a while, since whoever pages asks for the rows before next.
+// Rows of ledgers that the read model no longer has are recomputed from the journal: like an explanation, by folding the account alone from
+// the newest snapshot before them. Results are cached for a while, because a reader who pages asks for the preceding rows next.
 
 const (
 	maxRemakes     = 64          // of a partition, waiting or running
-	maxRemadeKept  = 64          // results of a partition,
-	maxKeptBytes   = 16 << 20    // which take so many bytes
-	maxRemadeBytes = 4 << 20     // of a result, unless one message makes more
-	keptRemade     = time.Minute // how long a result is kept
+	maxRemadeKept  = 64          // cached results of a partition
+	maxKeptBytes   = 16 << 20    // of all cached results of a partition
+	maxRemadeBytes = 4 << 20     // of one result, unless a single message has more
+	keptRemade     = time.Minute // how long a result is cached
 )
 
 // remakeKey identifies a remake.
@@ -30,7 +30,7 @@ type remakeKey struct {
 	last    uint64 // message
 }
 
-// remake is one that is queued, running or finished. An account has one at a time, and maybe results of earlier ones.
+// remake is one that is queued, running or finished. An account has one running at a time, and possibly cached results.
 type remake struct {
 	task
 	from, last uint64 // of its rows
@@ -45,8 +45,8 @@ type remakes struct {
 
 func newRemakes() *remakes { return &remakes{tasks: newTasks(), jobs: map[remakeKey]*remake{}} }
 
-// begin returns the account's remake that has what is asked for, or the one that runs, and begins another one if there is none. It is nil if
-// too many run.
+// begin returns the account's finished remake with the message's rows, or the running one. If there is neither, it begins one, or returns nil
+// if too many are running.
 func (r *remakes) begin(id event.AccountID, last uint64, now func() time.Time, run func(context.Context, *remake) error) *remake {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,7 +76,7 @@ func (r *remakes) begin(id event.AccountID, last uint64, now func() time.Time, r
 // has reports whether the finished remake has a message's rows.
 func (r *remake) has(last uint64) bool { return r.err == nil && r.from < last && last <= r.last }
 
-// tidy forgets all finished remakes but the newest few, and returns the number of the others. It requires mu.
+// tidy forgets all finished remakes except the newest few, and returns the number of unfinished ones. It requires mu.
 func (r *remakes) tidy(now time.Time) (running int) {
 	var over []remakeKey
 	for key, job := range r.jobs { // sorted below
@@ -99,8 +99,8 @@ func (r *remakes) tidy(now time.Time) (running int) {
 	return running
 }
 
-// remade is projection.Again. It returns projection.ErrMaking unless the rows are there in a moment. Only a few remakes run at once in the
-// process, which they share with explanations.
+// remade implements projection.Again. It returns projection.ErrMaking unless the rows are ready within a moment. Remakes and explanations
+// share the process's limit on how many run at once.
 func (p *Partition) remade(ctx context.Context, id event.AccountID, last uint64) ([]projection.MadeRow, uint64, error) {
 	run := func(ctx context.Context, job *remake) error {
 		release, err := take(ctx, p.deps.Turns.explanations)
@@ -117,7 +117,7 @@ func (p *Partition) remade(ctx context.Context, id event.AccountID, last uint64)
 	switch {
 	case job.err != nil:
 		return nil, 0, fmt.Errorf("make rows up to message %d again: %w", last, job.err)
-	case !job.has(last): // it was for another page
+	case !job.has(last): // it was running for another page
 		return nil, 0, projection.ErrMaking
 	}
 	return job.rows, job.from, nil
@@ -129,8 +129,8 @@ func isUnreadable(err error) bool {
 		func(known error) bool { return errors.Is(err, known) })
 }
 
-// remake folds an account, and those that its requests are coupled with, from the last snapshot before a message up to it. It keeps the
-// last rows.
+// remake folds an account, and those coupled with it, from the newest snapshot before a message up to that message. It keeps the newest rows,
+// up to maxRemadeBytes.
 func (p *Partition) remake(ctx context.Context, job *remake, id event.AccountID, together map[uint64]bool) error {
 	fold, err := p.partBefore(ctx, job.last, together)
 	if err != nil {
@@ -157,7 +157,7 @@ func (p *Partition) remake(ctx context.Context, job *remake, id event.AccountID,
 	}, nil)
 }
 
-// forget forgets the rows of the first message.
+// forget drops the rows of the oldest message.
 func (r *remake) forget() {
 	for r.from = r.rows[0].Sequence; len(r.rows) > 0 && r.rows[0].Sequence == r.from; r.rows = r.rows[1:] {
 		r.bytes -= len(r.rows[0].Head)

@@ -11,24 +11,24 @@ import (
 	"quire.dev/services/billing/internal/account"
 )
 
-// maxAgain is how often a page has rows made again.
+// maxAgain bounds how often one page has rows recomputed.
 const maxAgain = 4
 
-// Again makes rows of the ledger again from the journal: the last rows of an account by messages up to one, oldest first. They are all those
-// by messages after from, which is before last. Its error is ErrMaking for a while. It is safe for concurrent use.
+// Again recomputes rows of an account's ledger from the journal: those of all messages after from, up to and including last, oldest first.
+// It chooses from, which is less than last. The error is ErrMaking while they are being recomputed. It is safe for concurrent use.
 type Again func(ctx context.Context, id event.AccountID, last uint64) (rows []MadeRow, from uint64, err error)
 
-// MakeAgain sets what makes aged rows again. It is called before the first Page.
+// MakeAgain sets the function that recomputes aged rows. Call it before the first Page.
 func (p *Projection) MakeAgain(again Again) { p.again = again }
 
-// MadeRow is a row of a ledger that was made again. The ids of its entries are not those of the ledger: the fold of one account does not
-// know the entries of others in a message.
+// MadeRow is a recomputed row of a ledger. The ids of its entries differ from the stored ones: they count the entries of all accounts in a
+// message, which the fold of one account does not know.
 type MadeRow struct {
 	Sequence uint64
 	Head     []byte
 }
 
-// MadeRows returns the rows of an account that a message's effects make.
+// MadeRows returns an account's rows among a message's effects.
 func MadeRows(id event.AccountID, sequence uint64, effects account.Effects) (rows []MadeRow, err error) {
 	puts, err := ledgerPuts(sequence, effects)
 	for _, put := range puts {
@@ -45,8 +45,8 @@ var ErrMaking = errors.New("rows of the ledger are being made again")
 // ErrOtherRows: rows made again are not those that were stored.
 var ErrOtherRows = errors.New("rows of the ledger made again from the journal are not those that were stored")
 
-// agedEntries makes the entries of some aged rows before a position again, newest first, and reports whether there are older ones. An
-// empty position stands for the end.
+// agedEntries recomputes the entries of some aged rows before a position, newest first, and reports whether there are older ones. An empty
+// position means the end.
 func (p *Projection) agedEntries(ctx context.Context, id event.AccountID, before string) (entries []*event.LedgerEntry, more bool, err error) {
 	kept, first, err := p.agedBefore(ctx, id, before)
 	if err != nil || len(kept) == 0 {
@@ -79,7 +79,7 @@ func (p *Projection) agedEntries(ctx context.Context, id event.AccountID, before
 	return entries, more, nil
 }
 
-// row is the stored row that was made again.
+// row returns a recomputed row with the ids of its entries, if it is the one that was stored.
 func (r *AgedRow) row(made MadeRow) (*event.LedgerEntry, error) {
 	row, hash, err := decodeRow(made.Head)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *AgedRow) row(made MadeRow) (*event.LedgerEntry, error) {
 }
 
 // agedBefore returns what is kept of the aged rows before a position in up to two blocks, oldest first, and whether they include the
-// account's first. An empty position stands for the end.
+// account's first. An empty position means the end.
 func (p *Projection) agedBefore(ctx context.Context, id event.AccountID, before string) (rows []AgedRow, first bool, err error) {
 	older := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: 2}
 	var heads []views.Doc
@@ -137,8 +137,8 @@ func (p *Projection) agedBefore(ctx context.Context, id event.AccountID, before 
 	return rows, first, nil
 }
 
-// agedAt is a position before which an account's aged rows up to a time of settlement begin: the end of a block, which has rows of one
-// month.
+// agedAt returns the position at which to begin paging back through an account's aged rows for those settled before a time: the end of the
+// newest block whose first row was. A block has rows of one month.
 func (p *Projection) agedAt(ctx context.Context, id event.AccountID, millis int64) (string, error) {
 	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: views.MaxList}
 	for {
