@@ -72,13 +72,15 @@ func BenchmarkExplain(b *testing.B) {
 	batch := *explainBatch
 	s := newStack(b)
 	s.start(billing.Config{SnapshotInterval: 24 * time.Hour}, 0)
-	ids := s.manyAccounts(max(300, *explainMessages*batch/25_000)) // within their quotas
+	const group, each = 300, 40_000 // of the accounts at a time, and their requests, within their quotas
+	ids := s.manyAccounts((*explainMessages*batch/(group*each) + 1) * group)
 	var before []*event.Settlement
 	var asked []*event.Admission
 	for n := range *explainMessages {
 		var admissions []*event.Admission
+		now := ids[n*batch/(group*each)*group:]
 		for i := range batch {
-			admissions = append(admissions, admission(ids[(n+i*7)%len(ids)], plan.PastesGet))
+			admissions = append(admissions, admission(now[(n+i*7)%group], plan.PastesGet))
 		}
 		if n%(*explainMessages/20) == 0 {
 			asked = append(asked, admissions[n%batch])
