@@ -281,7 +281,7 @@ func superfluous(list []Snapshot, now time.Time, spacing Spacing) []Snapshot {
 	return out
 }
 
-// beyond reports whether two snapshots are further apart. Without the entries of the newer one the messages tell.
+// beyond reports whether two snapshots are further apart. If the newer one's entries are unknown, only messages count.
 func beyond(older, newer Snapshot, spacing Spacing) bool {
 	return newer.Sequence > older.Sequence+spacing.Messages || newer.Entries > older.Entries+spacing.Entries
 }
