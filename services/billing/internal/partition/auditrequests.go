@@ -162,8 +162,12 @@ func (s *storedRequests) compare(expected []*replayedRequest, replayed *replayed
 		if want.changed > s.complete {
 			continue
 		}
-		wanted, fields := replayedFields(want), storedFields(have.RecentRequest)
-		for i, field := range fields {
+		right, stored := replayedValues(want), storedValues(have.RecentRequest)
+		if right == stored {
+			continue
+		}
+		wanted := right.fields()
+		for i, field := range stored.fields() {
 			if wanted[i] != field {
 				s.differs(id, wanted[i], field)
 			}
@@ -187,23 +191,39 @@ func (s *storedRequests) differs(request event.RequestID, expected, have request
 
 type requestField struct{ name, value string }
 
-func storedFields(r *event.RecentRequest) []requestField {
-	return []requestField{
-		{"timeMs", fmt.Sprint(r.TimeMs)},
-		{"quotaKey", plan.QuotaKey(r.QuotaKey).String()},
-		{"key", fmt.Sprint(r.Key)},
-		{"decision", r.Decision.String()},
-		{"status", r.Status},
-		{"held", fmt.Sprint(r.Held)},
-		{"charge", r.Charge.String()},
-		{"costMicros", fmt.Sprint(r.CostMicros)},
-		{"remaining", fmt.Sprint(r.Remaining)},
+// requestValues are what is compared of a request.
+type requestValues struct {
+	timeMs     int64
+	quotaKey   plan.QuotaKey
+	key        uint32
+	decision   event.Decision
+	status     string
+	held       bool
+	charge     event.ChargeSource
+	costMicros uint64
+	remaining  int64
+}
+
+func storedValues(r *event.RecentRequest) requestValues {
+	return requestValues{r.TimeMs, plan.QuotaKey(r.QuotaKey), r.Key, r.Decision, r.Status, r.Held, r.Charge, r.CostMicros, r.Remaining}
+}
+
+func replayedValues(r *replayedRequest) requestValues {
+	return requestValues{
+		r.TimeMillis, plan.QuotaKey(r.QuotaKey), r.Key, event.Decision(r.Decision), r.Status, r.Held, event.ChargeSource(r.Charge), r.CostMicros, r.Remaining,
 	}
 }
 
-func replayedFields(r *replayedRequest) []requestField {
-	return storedFields(&event.RecentRequest{
-		TimeMs: r.TimeMillis, QuotaKey: uint32(r.QuotaKey), Key: r.Key, Decision: event.Decision(r.Decision), Status: r.Status, Held: r.Held,
-		Charge: event.ChargeSource(r.Charge), CostMicros: r.CostMicros, Remaining: r.Remaining,
-	})
+func (v *requestValues) fields() []requestField {
+	return []requestField{
+		{"timeMs", fmt.Sprint(v.timeMs)},
+		{"quotaKey", v.quotaKey.String()},
+		{"key", fmt.Sprint(v.key)},
+		{"decision", v.decision.String()},
+		{"status", v.status},
+		{"held", fmt.Sprint(v.held)},
+		{"charge", v.charge.String()},
+		{"costMicros", fmt.Sprint(v.costMicros)},
+		{"remaining", fmt.Sprint(v.remaining)},
+	}
 }
