@@ -15,6 +15,7 @@ import (
 
 var (
 	auditEntries  = flag.Int("audit.entries", 40_000, "admissions and settlements of BenchmarkAudit/entries")
+	auditBatch    = flag.Int("audit.batch", 256, "admissions of each message of BenchmarkAudit/entries")
 	auditAccounts = flag.Int("audit.accounts", 2_000, "accounts of BenchmarkAudit/accounts")
 
 	explainMessages = flag.Int("explain.messages", 400, "messages of BenchmarkExplain")
@@ -25,8 +26,8 @@ var (
 // one request each. It reports the time of an audit of journal and state
 // (until) and of a whole one beside that of folding the same journal once, and the growth of the heap.
 func BenchmarkAudit(b *testing.B) {
-	const batch = 256
 	b.Run("entries", func(b *testing.B) {
+		batch := *auditBatch
 		s := newStack(b)
 		s.start(billing.Config{}, 0)
 		ids := s.manyAccounts(300)
@@ -38,7 +39,7 @@ func BenchmarkAudit(b *testing.B) {
 			var admissions []*event.Admission
 			for i := range batch {
 				key := plan.PastesGet
-				if i%50 == 0 {
+				if (n+i)%50 == 0 {
 					key = plan.FilesUpload // beyond its limit it is paid
 				}
 				admissions = append(admissions, admission(ids[(n+i*7)%len(ids)], key))
@@ -50,6 +51,7 @@ func BenchmarkAudit(b *testing.B) {
 		auditing(b, s)
 	})
 	b.Run("accounts", func(b *testing.B) {
+		const batch = 256
 		s := newStack(b)
 		s.start(billing.Config{}, 0)
 		ids := s.manyAccounts(*auditAccounts)
