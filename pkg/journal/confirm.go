@@ -154,16 +154,21 @@ func (c *Confirmer) append(ctx context.Context, data []byte) (uint64, error) {
 }
 
 // Publish appends one message to the stream of the subject, outside the way of requests, and returns once it is stored. A call that
-// fails may have stored it. ErrUnavailable if the journal does not answer within 10 seconds.
+// fails may have stored it. ErrUnavailable if the journal does not answer within 10 seconds. Without responders, as while a generation is
+// closed, nothing is stored and it retries.
 func Publish(ctx context.Context, nc *nats.Conn, subject string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	m, err := nc.RequestWithContext(ctx, subject, data)
-	if err == nil {
-		return parseAck(m).err
+	for retry := (wait.Backoff{Initial: 10 * time.Millisecond, Max: time.Second}); ; {
+		m, err := nc.RequestWithContext(ctx, subject, data)
+		switch {
+		case err == nil:
+			return parseAck(m).err
+		case errors.Is(err, nats.ErrNoResponders) && retry.Wait(ctx):
+			continue
+		case isUnreached(err):
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+		}
+		return err
 	}
-	if isUnreached(err) {
-		err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-	}
-	return err
 }

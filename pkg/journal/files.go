@@ -32,7 +32,9 @@ func NewFiles(folder string) *Files {
 // Open is journal.Open for a Journal that is followed in the files. Every appender to the stream must have them too, or followers
 // learn of its messages a second later. nil files: the server's consumers deliver.
 func (f *Files) Open(nc *nats.Conn, stream string) *Journal {
-	return &Journal{nc: nc, stream: stream, files: f}
+	j := Open(nc, stream)
+	j.files = f
+	return j
 }
 
 // storedIn is the position of the last message of a stream known to be stored.
@@ -76,11 +78,11 @@ func fromFile(m natsfiles.Message) Message {
 // lookAgain is how often a follower that gets no notifications polls the end of its stream.
 const lookAgain = time.Second
 
-// readFiles follows the stream in its files until something ends it.
-func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) error {
+// readFiles follows a stream in its files until something ends it.
+func (f *follower) readFiles(ctx context.Context, stream string, status <-chan nats.Status) error {
 	j := f.journal
-	stored := j.files.storedIn(j.stream)
-	reader := natsfiles.NewReader(j.files.folder, j.stream)
+	stored := j.files.storedIn(stream)
+	reader := natsfiles.NewReader(j.files.folder, stream)
 	defer reader.Close()
 	look := time.NewTicker(lookAgain)
 	defer look.Stop()
@@ -93,12 +95,9 @@ func (f *follower) readFiles(ctx context.Context, status <-chan nats.Status) err
 			m, err := reader.Read(f.next)
 			if err != nil {
 				f.unreadable = true // a consumer finds out whether the message is gone
-				return reattach(fmt.Errorf("read message %d of %s: %w", f.next, j.stream, err))
+				return reattach(fmt.Errorf("read message %d of %s: %w", f.next, stream, err))
 			}
-			if err := f.handle(ctx, fromFile(m)); err != nil {
-				return err
-			}
-			if err := f.advance(); err != nil {
+			if err := f.take(ctx, stream, fromFile(m)); err != nil {
 				return err
 			}
 		}

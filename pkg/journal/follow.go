@@ -151,16 +151,17 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 		return fmt.Errorf("follow %s: %w", j.stream, ErrClosed)
 	}
 	asking, cancel := context.WithTimeout(ctx, f.timeout.Next())
-	state, err := j.State(asking)
+	list, err := j.extents(asking)
 	cancel()
-	if err == nil {
-		f.replicas = state.Replicas // unchanged while the server does not respond
-	}
 	switch {
 	case errors.Is(err, ErrNoStream):
 		return err
 	case err != nil:
 		return reattach(err)
+	}
+	state := whole(list).State
+	f.replicas = state.Replicas // unchanged while the server does not respond
+	switch {
 	case state.Last+1 < f.next:
 		return fmt.Errorf("follow %s after %d: %w: it ends at %d", j.stream, f.next-1, ErrTruncated, state.Last)
 	case state.Last < f.last:
@@ -172,13 +173,34 @@ func (f *follower) once(ctx context.Context, status <-chan nats.Status) error {
 	if state.First > f.next {
 		return f.readOlder(ctx, state.First-1)
 	}
+	e := extentWith(list, f.next)
+	if e.closing && f.next > e.Last {
+		return reattach(errClosed)
+	}
 	// The files still hold deleted messages. Our streams allow deletion only by purges.
-	whole := state.Messages == 0 || state.Messages == state.Last+1-state.First
-	if j.files != nil && whole && !f.unreadable {
-		return f.readFiles(ctx, status)
+	gapless := e.Messages == 0 || e.Messages == e.info.State.Last+1-e.First
+	if j.files != nil && gapless && !f.unreadable {
+		return f.readFiles(ctx, e.name, status)
 	}
 	f.unreadable = false // retry the files after this consumer
-	return f.consume(ctx, status)
+	return f.consume(ctx, e.name, status)
+}
+
+// errClosed: the generation has ended, or is about to.
+var errClosed = errors.New("the next message is in the next generation")
+
+// take handles a message of a stream.
+func (f *follower) take(ctx context.Context, stream string, m Message) error {
+	if err := f.handle(ctx, m); err != nil {
+		return err
+	}
+	if err := f.advance(); err != nil {
+		return err
+	}
+	if closes(stream, m.Subject) {
+		return reattach(errClosed)
+	}
+	return nil
 }
 
 // begin sets the goal from the stream's first state.
@@ -233,18 +255,18 @@ const (
 	overheadBytes = 64 << 10
 )
 
-// consume follows by a consumer until an error: an ephemeral one in the server's memory, which is pulled as messages are
+// consume follows a stream by a consumer until an error: an ephemeral one in the server's memory, which is pulled as messages are
 // handled. It works like the ordered consumer of nats.go, without its resets: that one recreates its consumer itself after a
 // fault, so it would continue in a stream that has become shorter, and its stop waits up to 10 s for an unresponsive server.
 // Here run asks for the state of the stream first.
-func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err error) {
+func (f *follower) consume(ctx context.Context, stream string, status <-chan nats.Status) (err error) {
 	j := f.journal
-	consumer, err := f.makeConsumer(ctx)
+	consumer, err := f.makeConsumer(ctx, stream)
 	if err != nil {
 		return reattach(err)
 	}
 	// Without waiting for a response: the server deletes an idle consumer by itself.
-	defer func() { _ = j.nc.Publish(apiPrefix+"CONSUMER.DELETE."+j.stream+"."+consumer.CachedInfo().Name, nil) }()
+	defer func() { _ = j.nc.Publish(apiPrefix+"CONSUMER.DELETE."+stream+"."+consumer.CachedInfo().Name, nil) }()
 	var (
 		ended    = make(chan error, 1)
 		handling sync.Mutex // held while a message is handled
@@ -265,7 +287,7 @@ func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err 
 			return
 		}
 		consumed++
-		if failed = f.deliver(ctx, m, consumed); failed != nil {
+		if failed = f.deliver(ctx, stream, m, consumed); failed != nil {
 			over = true
 			end(failed)
 		}
@@ -294,8 +316,8 @@ func (f *follower) consume(ctx context.Context, status <-chan nats.Status) (err 
 	}
 }
 
-// deliver handles a message of a consumer, its consumed-th.
-func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64) error {
+// deliver handles a message of a stream's consumer, its consumed-th.
+func (f *follower) deliver(ctx context.Context, stream string, m jetstream.Msg, consumed uint64) error {
 	at, err := m.Metadata()
 	switch {
 	case err != nil:
@@ -309,15 +331,11 @@ func (f *follower) deliver(ctx context.Context, m jetstream.Msg, consumed uint64
 		}
 		return err
 	}
-	err = f.handle(ctx, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data(), Header: m.Headers()})
-	if err != nil {
-		return err
-	}
-	return f.advance()
+	return f.take(ctx, stream, Message{Sequence: f.next, Time: at.Timestamp.UTC(), Subject: m.Subject(), Data: m.Data(), Header: m.Headers()})
 }
 
-// makeConsumer creates a consumer that begins with the next message.
-func (f *follower) makeConsumer(ctx context.Context) (jetstream.Consumer, error) {
+// makeConsumer creates a consumer of a stream that begins with the next message.
+func (f *follower) makeConsumer(ctx context.Context, stream string) (jetstream.Consumer, error) {
 	j := f.journal
 	js, err := jetstream.New(j.nc)
 	if err != nil {
@@ -325,7 +343,7 @@ func (f *follower) makeConsumer(ctx context.Context) (jetstream.Consumer, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout.Next())
 	defer cancel()
-	return js.CreateConsumer(ctx, j.stream, jetstream.ConsumerConfig{
+	return js.CreateConsumer(ctx, stream, jetstream.ConsumerConfig{
 		Description:       j.nc.Opts.Name + " on " + hostname() + " follows this journal",
 		Metadata:          map[string]string{"quire-client": j.nc.Opts.Name, "quire-host": hostname()},
 		DeliverPolicy:     jetstream.DeliverByStartSequencePolicy,

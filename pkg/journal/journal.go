@@ -14,7 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -75,7 +75,7 @@ const (
 	codeServiceUnavailable = 503 // as in HTTP
 )
 
-// Journal reads one stream. Safe for concurrent use. It needs no close; the
+// Journal reads one stream, or the generations of a journal that is kept forever. Safe for concurrent use. It needs no close; the
 // caller owns the connection.
 type Journal struct {
 	nc      *nats.Conn
@@ -83,11 +83,13 @@ type Journal struct {
 	files   *Files   // nil: it is followed by consumers
 	older   Older    // nil: there are no messages from before the stream's first one
 	metrics *Metrics // nil: errors are not counted
+
+	open *atomic.Int32 // which of its names the open generation had last
 }
 
 // Open returns the Journal of a stream without contacting the server.
 func Open(nc *nats.Conn, stream string) *Journal {
-	return &Journal{nc: nc, stream: stream}
+	return &Journal{nc: nc, stream: stream, open: new(atomic.Int32)}
 }
 
 // Message is one message of a stream, as followers get it. A handler may use Data until it returns.
@@ -105,6 +107,8 @@ type State struct {
 	First    uint64 `json:"first_seq"` // Last+1 in a stream that was purged completely
 	Last     uint64 `json:"last_seq"`
 	Bytes    uint64 `json:"bytes"`
+	// FirstTime is when the first message was stored; zero in an empty stream.
+	FirstTime time.Time `json:"first_ts"`
 
 	// Replicas is the number of servers that are to hold the stream.
 	Replicas int `json:"-"`
@@ -137,22 +141,13 @@ func (j *Journal) Metadata(ctx context.Context) (map[string]string, error) {
 	return metadata, err
 }
 
-// Made returns the metadata of the stream and its creation time.
+// Made returns the metadata of the stream and its creation time. Of several generations it is the newest one.
 func (j *Journal) Made(ctx context.Context) (metadata map[string]string, created time.Time, err error) {
-	var answer struct {
-		Error   *apiError `json:"error"`
-		Created time.Time `json:"created"`
-		Config  struct {
-			Metadata map[string]string `json:"metadata"`
-		} `json:"config"`
-	}
-	if err := j.ask(ctx, "STREAM.INFO."+j.stream, nil, &answer); err != nil {
+	e, err := j.newest(ctx)
+	if err != nil {
 		return nil, time.Time{}, err
 	}
-	if answer.Error != nil {
-		return nil, time.Time{}, j.apiFailure("read metadata of", answer.Error)
-	}
-	return answer.Config.Metadata, answer.Created, nil
+	return e.info.Config.Metadata, e.info.Created, nil
 }
 
 // StateFrom is State of a stream known to have reached the sequence least. A
@@ -193,8 +188,8 @@ func EachPartition[T any](ctx context.Context, partitions int, ask func(ctx cont
 // fold that has reached it has folded every message acknowledged before the
 // query, with the exception described at State.
 func (j *Journal) LastSequence(ctx context.Context) (uint64, error) {
-	state, err := j.State(ctx)
-	return state.Last, err
+	e, err := j.newest(ctx)
+	return e.Last, err
 }
 
 // Partitions returns the number of partitions that the domain's streams were created for.
@@ -262,38 +257,6 @@ func (j *Journal) NextOf(ctx context.Context, subject string, sequence uint64) (
 	return m, err
 }
 
-// LastOf reads the last message of a subject, or returns ErrNoMessage. Any
-// server that holds the stream responds, so the message may be stale for a
-// moment.
-func (j *Journal) LastOf(ctx context.Context, subject string) (Message, error) {
-	ctx, cancel := context.WithTimeout(ctx, apiWait)
-	defer cancel()
-	m, err := j.nc.RequestWithContext(ctx, apiPrefix+"DIRECT.GET."+j.stream+"."+subject, nil)
-	if err != nil {
-		if isUnreached(err) {
-			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
-		}
-		return Message{}, j.metrics.count(fmt.Errorf("read the last message of %s: %w", subject, err))
-	}
-	switch status := m.Header.Get("Status"); status {
-	case "":
-	case "404":
-		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, ErrNoMessage)
-	default:
-		err := fmt.Errorf("read the last message of %s: %w: %s %s", subject, ErrUnavailable, status, m.Header.Get("Description"))
-		return Message{}, j.metrics.count(err)
-	}
-	sequence, err := strconv.ParseUint(m.Header.Get("Nats-Sequence"), 10, 64)
-	if err != nil {
-		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, err)
-	}
-	stored, err := time.Parse(time.RFC3339Nano, m.Header.Get("Nats-Time-Stamp"))
-	if err != nil {
-		return Message{}, fmt.Errorf("read the last message of %s: %w", subject, err)
-	}
-	return Message{Sequence: sequence, Time: stored.UTC(), Subject: m.Header.Get("Nats-Subject"), Data: m.Data}, nil
-}
-
 // SeekTime returns the sequence of the first message at or after t, or else the
 // next sequence.
 func (j *Journal) SeekTime(ctx context.Context, t time.Time) (uint64, error) {
@@ -316,7 +279,22 @@ func (j *Journal) SeekTime(ctx context.Context, t time.Time) (uint64, error) {
 	return j.older.SeekTime(ctx, j.stream, t, last)
 }
 
-func (j *Journal) get(ctx context.Context, request map[string]any) (Message, error) {
+// get reads the first message that a request wants, of the first generation that has one.
+func (j *Journal) get(ctx context.Context, request map[string]any) (m Message, err error) {
+	list, err := j.extents(ctx)
+	if err != nil {
+		return Message{}, err
+	}
+	for _, e := range list {
+		m, err = j.getFrom(ctx, e.name, request)
+		if gone := errors.Is(err, ErrNoStream) && e.closed; !gone && !errors.Is(err, ErrNoMessage) {
+			return m, err
+		}
+	}
+	return m, err
+}
+
+func (j *Journal) getFrom(ctx context.Context, stream string, request map[string]any) (Message, error) {
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Message struct {
@@ -326,7 +304,7 @@ func (j *Journal) get(ctx context.Context, request map[string]any) (Message, err
 			Time    time.Time `json:"time"`
 		} `json:"message"`
 	}
-	if err := j.ask(ctx, "STREAM.MSG.GET."+j.stream, request, &answer); err != nil {
+	if err := j.ask(ctx, "STREAM.MSG.GET."+stream, request, &answer); err != nil {
 		return Message{}, err
 	}
 	if answer.Error != nil {

@@ -34,10 +34,13 @@ type Replication struct {
 
 // streamInfo is the part of an answer to STREAM.INFO that matters.
 type streamInfo struct {
-	Error  *apiError `json:"error"`
-	State  State     `json:"state"`
-	Config struct {
-		Replicas int `json:"num_replicas"`
+	Error   *apiError `json:"error"`
+	State   State     `json:"state"`
+	Created time.Time `json:"created"`
+	Config  struct {
+		Replicas int               `json:"num_replicas"`
+		Subjects []string          `json:"subjects"`
+		Metadata map[string]string `json:"metadata"`
 	} `json:"config"`
 	Cluster struct {
 		Leader   string `json:"leader"`
@@ -56,22 +59,14 @@ type streamInfo struct {
 // from since its start.
 const unnamed = "Server name unknown"
 
-// Replication asks the stream's leader, like State and with the same errors.
+// Replication asks the stream's leader, like State and with the same errors. Leader and peers are those of the open generation.
 // The single server of an unreplicated stream is its leader and only peer.
 func (j *Journal) Replication(ctx context.Context) (Replication, error) {
-	var answer streamInfo
-	if err := j.ask(ctx, "STREAM.INFO."+j.stream, nil, &answer); err != nil {
+	list, err := j.extents(ctx)
+	if err != nil {
 		return Replication{}, err
 	}
-	if answer.Error != nil {
-		return Replication{}, j.apiFailure("read state of", answer.Error)
-	}
-	r, err := answer.replication()
-	if err != nil {
-		return Replication{}, j.metrics.count(fmt.Errorf("read state of %s: %w", j.stream, err))
-	}
-	j.files.learn(j.stream, r.Last)
-	return r, nil
+	return whole(list), nil
 }
 
 // replication refuses the answer of a member that knows no leader: its store

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,12 +25,25 @@ const (
 
 // Restore creates a stream that does not exist yet, with messages that keep their sequences and times. The messages that next
 // returns follow one another. The first one may have any sequence; last is the stream's last sequence if there is none, 0 for a
-// new stream.
+// new stream. Two generations become one, with the number 0.
 //
 // The connection needs the right to restore a stream. The error is ErrExists for a stream that exists.
 func Restore(ctx context.Context, nc *nats.Conn, s Stream, partitions int, created time.Time, last uint64, next func() (Message, bool, error)) error {
 	what := "restore stream " + s.Name
+	if _, err := Open(nc, s.Name).extents(ctx); !errors.Is(err, ErrNoStream) {
+		return fmt.Errorf("%s: %w", what, cmp.Or(err, ErrExists))
+	}
+	first, next, err := peek(next)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	config := s.config(partitions)
+	if first > 0 {
+		last = first - 1
+	}
+	if s.KeepForever && last > 0 {
+		config.FirstSeq = last + 1
+	}
 	described := struct {
 		Created time.Time
 		jetstream.StreamConfig
@@ -89,6 +103,25 @@ func Restore(ctx context.Context, nc *nats.Conn, s Stream, partitions int, creat
 		return fmt.Errorf("%s: the server has %d messages up to %d, instead of %d up to %d: it does not read these files", what, state.Messages, state.Last, count, read)
 	}
 	return nil
+}
+
+// peek returns the sequence of the first message, 0 if there is none, and what returns all messages.
+func peek(next func() (Message, bool, error)) (first uint64, all func() (Message, bool, error), err error) {
+	m, ok, err := next()
+	if err != nil {
+		return 0, nil, err
+	}
+	peeked := false
+	return m.Sequence, func() (Message, bool, error) {
+		if !peeked {
+			peeked = true
+			return m, ok, nil
+		}
+		if !ok {
+			return Message{}, false, nil
+		}
+		return next()
+	}, nil
 }
 
 // restore sends a snapshot.

@@ -41,6 +41,8 @@ func TestARestoredStreamKeepsSequencesAndTimes(t *testing.T) {
 	}{
 		{"from the first message", billing(0), 1, 2500, 0, []byte("data")},
 		{"in several blocks", billing(0), 1, 7, 0, large},
+		{"after a deleted generation", billing(0), 41, 3, 40, []byte("data")},
+		{"after a deleted generation, without a message", billing(0), 0, 0, 40, nil},
 		{"after a purge", paste(), 41, 3, 40, []byte("data")},
 		{"emptied by a purge", paste(), 0, 0, 40, nil},
 		{"never written to", paste(), 0, 0, 0, nil},

@@ -101,11 +101,15 @@ func Await(ctx context.Context, nc *nats.Conn, streams []Stream, partitions int,
 		return true
 	}
 	return each(ctx, nc, streams, "await", temporary, func(ctx context.Context, js jetstream.JetStream, s Stream) error {
-		existing, err := js.Stream(ctx, s.Name)
+		list, err := streamsOf(ctx, js, s)
 		if err != nil {
 			return err
 		}
-		have, want := existing.CachedInfo().Config, s.config(partitions)
+		have := list[len(list)-1].Config
+		if isClosing(have, s) {
+			return fmt.Errorf("%w: %s is being closed", errOutdated, have.Name)
+		}
+		want := s.config(partitions)
 		if err := check(have, want); err != nil {
 			return err
 		}
@@ -164,24 +168,35 @@ func notReady(err error) bool {
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return false
 	}
-	return isUnreached(err)
+	return isUnreached(err) || errors.Is(err, ErrUnavailable)
 }
 
 func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions int) error {
 	want := s.config(partitions)
-	existing, err := js.Stream(ctx, s.Name)
+	list, err := streamsOf(ctx, js, s)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		_, err = js.CreateStream(ctx, want)
 		if !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 			return err
 		}
 		// Another process was faster; check its stream like any other.
-		existing, err = js.Stream(ctx, s.Name)
+		list, err = streamsOf(ctx, js, s)
 	}
 	if err != nil {
 		return err
 	}
-	have := existing.CachedInfo().Config
+	for _, info := range list[:len(list)-1] {
+		if closed := info.Config; closed.Replicas < want.Replicas {
+			closed.Replicas = want.Replicas
+			if _, err := js.UpdateStream(ctx, closed); err != nil {
+				return fmt.Errorf("update %s: %w", closed.Name, err)
+			}
+		}
+	}
+	have := list[len(list)-1].Config
+	if isClosing(have, s) {
+		return newClosing(js, s, partitions).run(ctx, have.Name)
+	}
 	if err := check(have, want); err != nil {
 		return err
 	}
@@ -192,6 +207,55 @@ func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions in
 		return fmt.Errorf("update: %w", err)
 	}
 	return nil
+}
+
+// Streams describes the stream of a journal, or its generations, oldest first. ErrNoStream if there is none.
+func Streams(ctx context.Context, nc *nats.Conn, s Stream) ([]*jetstream.StreamInfo, error) {
+	js, err := jetstream.New(nc)
+	if err != nil {
+		return nil, fmt.Errorf("open jetstream: %w", err)
+	}
+	list, err := streamsOf(ctx, js, s)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = fmt.Errorf("%s: %w", s.Name, ErrNoStream)
+	}
+	return list, err
+}
+
+// streamsOf is Streams with the errors of the client.
+func streamsOf(ctx context.Context, js jetstream.JetStream, s Stream) (list []*jetstream.StreamInfo, err error) {
+	for _, name := range names(s.Name) {
+		existing, err := js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		info := existing.CachedInfo()
+		number, closed, err := generationOf(info.Config.Metadata)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, info)
+		if number == 0 && !closed {
+			break // there is no other one
+		}
+	}
+	if len(list) == 0 {
+		return nil, jetstream.ErrStreamNotFound
+	}
+	slices.SortFunc(list, func(a, b *jetstream.StreamInfo) int {
+		first, _, _ := generationOf(a.Config.Metadata)
+		second, _, _ := generationOf(b.Config.Metadata)
+		return first - second
+	})
+	return list, nil
+}
+
+// isClosing reports whether the newest generation of a stream takes no messages.
+func isClosing(have jetstream.StreamConfig, s Stream) bool {
+	return have.Metadata[lastKey] != "" || slices.Equal(have.Subjects, []string{ClosedSubject(s.Name)})
 }
 
 // renew upgrades the settings of an existing stream and reports whether

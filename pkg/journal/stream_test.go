@@ -225,33 +225,20 @@ func TestEnsureWaitsForTheServer(t *testing.T) {
 	}
 }
 
-func TestLastOfAndNextOfAreOfASubject(t *testing.T) {
+func TestNextOfIsOfASubject(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	j := journal.Open(nc, "BILLING_0")
-	if _, err := j.LastOf(t.Context(), "billing.0.usage"); !errors.Is(err, journal.ErrUnavailable) {
-		t.Errorf("without a stream: %v", err)
-	}
 	ensure(t, nc, billing(0))
-	before := time.Now()
-	for _, data := range []string{"first", "second", ""} {
-		publish(t, nc, "billing.0.usage", data)
-	}
-	if m, err := j.LastOf(t.Context(), "billing.0.usage"); err != nil || m.Sequence != 3 || len(m.Data) != 0 || m.Subject != "billing.0.usage" || m.Time.Before(before.Add(-time.Second)) {
-		t.Errorf("%v, %v", m, err)
-	}
-	if _, err := j.LastOf(t.Context(), "billing.0.account"); !errors.Is(err, journal.ErrNoMessage) {
-		t.Errorf("of a subject without messages: %v", err)
-	}
+	publish(t, nc, "billing.0.usage", "first")
 	publish(t, nc, "billing.0.account", "other")
-	if m, err := j.LastOf(t.Context(), "billing.0.account"); err != nil || m.Sequence != 4 || string(m.Data) != "other" {
-		t.Errorf("%v, %v", m, err)
-	}
-	for from, want := range map[uint64]uint64{0: 1, 2: 2, 3: 3} {
+	publish(t, nc, "billing.0.usage", "second")
+	publish(t, nc, "billing.0.usage", "")
+	for from, want := range map[uint64]uint64{0: 1, 2: 3, 3: 3, 4: 4} {
 		if m, err := j.NextOf(t.Context(), "billing.0.usage", from); err != nil || m.Sequence != want {
 			t.Errorf("next of %d: %v, %v", from, m, err)
 		}
 	}
-	if _, err := j.NextOf(t.Context(), "billing.0.usage", 4); !errors.Is(err, journal.ErrNoMessage) {
+	if _, err := j.NextOf(t.Context(), "billing.0.usage", 5); !errors.Is(err, journal.ErrNoMessage) {
 		t.Errorf("after the last one: %v", err)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"quire.dev/pkg/journal"
 )
 
-// Trim has a stream begin at the message first, also one that refuses purges: it is deleted, and restored from that message on. Nothing
-// may be appended meanwhile.
+// Trim has a journal begin at the message first, also one that refuses purges: its streams are deleted, and restored as one from that
+// message on. Nothing may be appended meanwhile.
 func Trim(t testing.TB, nc *nats.Conn, stream journal.Stream, partitions int, first uint64) {
 	t.Helper()
 	j := journal.Open(nc, stream.Name)
@@ -32,8 +32,14 @@ func Trim(t testing.TB, nc *nats.Conn, stream journal.Stream, partitions int, fi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nc.Request("$JS.API.STREAM.DELETE."+stream.Name, nil, nats.DefaultTimeout); err != nil {
+	generations, err := journal.Streams(t.Context(), nc, stream)
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, g := range generations {
+		if _, err := nc.Request("$JS.API.STREAM.DELETE."+g.Config.Name, nil, nats.DefaultTimeout); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// The server refuses while it still removes the old files.
 	eventually.NoError(t, "the stream is restored", func() error {

@@ -1,0 +1,492 @@
+package journal_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/journal"
+	"quire.dev/pkg/journal/journaltest"
+)
+
+const closedSubject = "billing.0.closed"
+
+func advance(t testing.TB, nc *nats.Conn, s journal.Stream) {
+	t.Helper()
+	if err := journal.Advance(t.Context(), nc, s, 1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func generations(t testing.TB, nc *nats.Conn, want int) []journal.Generation {
+	t.Helper()
+	list, err := journal.Generations(t.Context(), nc, billing(0))
+	if err != nil || len(list) != want {
+		t.Fatalf("%d generations, want %d: %v", len(list), want, err)
+	}
+	return list
+}
+
+func deleteOldest(t testing.TB, nc *nats.Conn) {
+	t.Helper()
+	if err := journal.DeleteGeneration(t.Context(), nc, nc, generations(t, nc, 2)[0]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestGenerationsAreReadAsOneJournal, whatever one reads, from wherever, while there are two, one, and the names are used again.
+func TestGenerationsAreReadAsOneJournal(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, boot func(*testing.T) testServer) {
+		s := boot(t)
+		nc := s.Conn(t)
+		ensure(t, nc, billing(0))
+		j := s.files.Open(nc, "BILLING_0")
+		behind := collect(t, s.files.Open(s.Conn(t), "BILLING_0"))
+		var want []journal.Message
+		expect := func(subject, data string) {
+			m := journal.Message{Sequence: uint64(len(want) + 1), Subject: subject, Data: []byte(data)}
+			want = append(want, m)
+			got := <-behind.messages
+			if got.Sequence != m.Sequence || got.Subject != m.Subject || string(got.Data) != data {
+				t.Fatalf("followed %d %s %q, want %d %s %q", got.Sequence, got.Subject, got.Data, m.Sequence, subject, data)
+			}
+			want[len(want)-1].Time = got.Time
+		}
+		first := uint64(1)
+		for g := range 5 {
+			for n := range 3 {
+				data := fmt.Sprintf("%d of generation %d", n, g)
+				publish(t, nc, testSubject, data)
+				expect(testSubject, data)
+			}
+			advance(t, nc, billing(0))
+			expect(closedSubject, fmt.Sprintf("generation %d ends", g))
+			publish(t, nc, "billing.0.account", "first of the next")
+			expect("billing.0.account", "first of the next")
+			if err := journal.Advance(t.Context(), nc, billing(0), 1); !errors.Is(err, journal.ErrGenerations) {
+				t.Fatalf("a third generation: %v", err)
+			}
+			readAll(t, j, first, want)
+			list := generations(t, nc, 2)
+			if a, b := list[0], list[1]; a.Number != g || b.Number != g+1 || a.First != first || a.Last+1 != b.First || a.Closed.IsZero() || !b.Closed.IsZero() ||
+				b.Last != uint64(len(want)) || a.Oldest.IsZero() {
+				t.Errorf("generations %+v", list)
+			}
+			first = list[1].First
+			deleteOldest(t, nc)
+			readAll(t, j, first, want)
+			err := j.Replay(t.Context(), 0, first, func(journal.Message) error { return nil }, nil)
+			if !errors.Is(err, journal.ErrGap) {
+				t.Errorf("below the first message: %v", err)
+			}
+		}
+	})
+}
+
+// readAll reads the messages from first on in each way that there is.
+func readAll(t *testing.T, j *journal.Journal, first uint64, want []journal.Message) {
+	t.Helper()
+	last := uint64(len(want))
+	state, err := j.State(t.Context())
+	if err != nil || state.First != first || state.Last != last || state.Messages != last-first+1 {
+		t.Errorf("state %+v, want %d to %d: %v", state, first, last, err)
+	}
+	if end, err := j.LastSequence(t.Context()); err != nil || end != last {
+		t.Errorf("it ends at %d, want %d: %v", end, last, err)
+	}
+	for from := first - 1; from <= last; from += 3 {
+		next := from + 1
+		err := j.Replay(t.Context(), from, last, func(m journal.Message) error {
+			if w := want[next-1]; m.Sequence != next || m.Subject != w.Subject || string(m.Data) != string(w.Data) || !m.Time.Equal(w.Time) {
+				t.Errorf("message %d is %d %s %q", next, m.Sequence, m.Subject, m.Data)
+			}
+			next++
+			return nil
+		}, nil)
+		if err != nil || next != last+1 && from < last {
+			t.Errorf("read from %d to %d of %d: %v", from, next-1, last, err)
+		}
+	}
+	for sequence := first; sequence <= last; sequence++ {
+		w := want[sequence-1]
+		if m, err := j.Get(t.Context(), sequence); err != nil || m.Subject != w.Subject || string(m.Data) != string(w.Data) || m.Sequence != sequence {
+			t.Errorf("message %d: %+v, %v", sequence, m, err)
+		}
+		if m, err := j.NextOf(t.Context(), w.Subject, sequence); err != nil || m.Sequence != sequence {
+			t.Errorf("next of %s from %d: %d, %v", w.Subject, sequence, m.Sequence, err)
+		}
+		if found, err := j.SeekTime(t.Context(), w.Time); err != nil || found > sequence || found < first || !want[found-1].Time.Equal(w.Time) {
+			t.Errorf("message %d is of %s, found %d: %v", sequence, w.Time, found, err)
+		}
+	}
+	if _, err := j.Get(t.Context(), last+1); !errors.Is(err, journal.ErrNoMessage) {
+		t.Errorf("after the last one: %v", err)
+	}
+}
+
+// TestAClosingThatWasKilledIsFinished at whatever step, by the next one and by provisioning, and nothing is lost.
+func TestAClosingThatWasKilledIsFinished(t *testing.T) {
+	t.Parallel()
+	steps := []struct {
+		name string
+		do   func(*testing.T, jetstream.JetStream)
+	}{
+		{"its subjects are moved", func(t *testing.T, js jetstream.JetStream) {
+			change(t, js, func(c *jetstream.StreamConfig) { c.Subjects = []string{closedSubject} })
+		}},
+		{"its last message is stored", func(t *testing.T, js jetstream.JetStream) { publish(t, js.Conn(), closedSubject, "generation 0 ends") }},
+		{"its end is recorded", func(t *testing.T, js jetstream.JetStream) {
+			change(t, js, func(c *jetstream.StreamConfig) {
+				c.Metadata = maps.Clone(c.Metadata)
+				c.Metadata["quire-last"], c.Metadata["quire-closed"] = "3", time.Now().Format(time.RFC3339Nano)
+			})
+		}},
+	}
+	for done := range len(steps) + 1 {
+		for _, by := range []string{"closing", "provisioning"} {
+			name := by + " after none"
+			if done > 0 {
+				name = by + " after " + steps[done-1].name
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				nc := journaltest.Start(t).Conn(t)
+				js, err := jetstream.New(nc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ensure(t, nc, billing(0))
+				followed := collect(t, journal.Open(nc, "BILLING_0"))
+				publish(t, nc, testSubject, "1")
+				publish(t, nc, testSubject, "2")
+				for _, step := range steps[:done] {
+					step.do(t, js)
+				}
+				var o outcomes
+				a, stop := start(t, nc, config(&o))
+				if done > 0 {
+					short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+					defer cancel()
+					if err := journal.Await(short, nc, []journal.Stream{billing(0)}, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
+						t.Errorf("a service starts meanwhile: %v", err)
+					}
+				}
+				add(t, a, item{id: 7}) // which finds nobody
+				if by == "closing" {
+					advance(t, nc, billing(0))
+				} else {
+					ensure(t, nc, billing(0))
+				}
+				eventually.True(t, "an acknowledgment", func() bool { return len(o.ackedIDs()) == 1 })
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+				ensure(t, nc, billing(0))
+				last, err := journal.Open(nc, "BILLING_0").LastSequence(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				for sequence := range last {
+					if m := <-followed.messages; m.Sequence != sequence+1 {
+						t.Fatalf("followed %d after %d", m.Sequence, sequence)
+					}
+				}
+				if by == "closing" || done > 0 {
+					generations(t, nc, 2)
+				}
+			})
+		}
+	}
+}
+
+// TestOneClosesAGeneration at a time. One that was killed is taken over a minute later.
+func TestOneClosesAGeneration(t *testing.T) {
+	t.Parallel()
+	nc := journaltest.Start(t).Conn(t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, nc, billing(0))
+	publish(t, nc, testSubject, "1")
+	moved := func(since time.Time) {
+		change(t, js, func(c *jetstream.StreamConfig) {
+			c.Subjects = []string{closedSubject}
+			c.Metadata = maps.Clone(c.Metadata)
+			c.Metadata["quire-closer"] = "another " + since.Format(time.RFC3339Nano)
+		})
+	}
+	moved(time.Now())
+	if err := journal.Advance(t.Context(), nc, billing(0), 1); !errors.Is(err, journal.ErrUnavailable) {
+		t.Errorf("beside another one: %v", err)
+	}
+	generations(t, nc, 1)
+	moved(time.Now().Add(-time.Minute))
+	advance(t, nc, billing(0))
+	generations(t, nc, 2)
+}
+
+// TestManyCloseAtOnce: one of them does, and the generations follow one another.
+func TestManyCloseAtOnce(t *testing.T) {
+	t.Parallel()
+	nc := journaltest.Start(t).Conn(t)
+	ensure(t, nc, billing(0))
+	for g := range 5 {
+		publish(t, nc, testSubject, "1")
+		var closing sync.WaitGroup
+		for range 4 {
+			closing.Go(func() { _ = journal.Advance(t.Context(), nc, billing(0), 1) })
+		}
+		closing.Wait()
+		ensure(t, nc, billing(0)) // if all of them gave way
+		if list, err := journal.Generations(t.Context(), nc, billing(0)); err != nil || len(list) == 1 {
+			advance(t, nc, billing(0))
+		}
+		list := generations(t, nc, 2)
+		publish(t, nc, testSubject, "2")
+		if list[0].Number != g || list[1].Number != g+1 || list[1].First != list[0].Last+1 {
+			t.Fatalf("%+v", list)
+		}
+		j := journal.Open(nc, "BILLING_0")
+		last, err := j.LastSequence(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := j.Replay(t.Context(), list[0].First-1, last, func(journal.Message) error { return nil }, nil); err != nil {
+			t.Fatal(err)
+		}
+		deleteOldest(t, nc)
+	}
+}
+
+// change updates the stream of generation 0.
+func change(t *testing.T, js jetstream.JetStream, edit func(*jetstream.StreamConfig)) {
+	t.Helper()
+	s, err := js.Stream(t.Context(), "BILLING_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.CachedInfo().Config
+	edit(&config)
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOnlyAClosedGenerationIsDeleted, and only the one that was meant.
+func TestOnlyAClosedGenerationIsDeleted(t *testing.T) {
+	t.Parallel()
+	nc := journaltest.Start(t).Conn(t)
+	ensure(t, nc, billing(0))
+	publish(t, nc, testSubject, "1")
+	open := generations(t, nc, 1)[0]
+	refused := func(what string, g journal.Generation) {
+		t.Helper()
+		if err := journal.DeleteGeneration(t.Context(), nc, nc, g); !errors.Is(err, journal.ErrNoStream) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	refused("the only one", open)
+	advance(t, nc, billing(0))
+	refused("as it was before it was closed", open)
+	list := generations(t, nc, 2)
+	refused("the open one", list[1])
+	deleteOldest(t, nc)
+	refused("one that is gone", list[0])
+	advance(t, nc, billing(0))
+	again := generations(t, nc, 2)
+	if again[1].Stream != list[0].Stream {
+		t.Fatalf("the name %s is not used again: %+v", list[0].Stream, again)
+	}
+	refused("an earlier one of the same name", list[0])
+	deleteOldest(t, nc)
+	refused("an earlier one of the same name, without another", list[0])
+	advance(t, nc, billing(0))
+	refused("an earlier one of the same name that is closed", list[0])
+	generations(t, nc, 2)
+	publish(t, nc, testSubject, "2")
+}
+
+// TestWritersAndFollowersOverGenerations: nothing that is acknowledged is lost or doubled, while generations are closed and deleted, and
+// each follower has every message once.
+func TestWritersAndFollowersOverGenerations(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, boot func(*testing.T) testServer) {
+		s := boot(t)
+		nc := s.Conn(t)
+		ensure(t, nc, billing(0))
+		var all folding
+		follow(t, s.files.Open(s.Conn(t), "BILLING_0"), 0, all.handle)
+		var o outcomes
+		cfg := s.config(&o)
+		cfg.MaxItems, cfg.MaxQueue = 10, 100
+		a, stop := start(t, s.Conn(t), cfg)
+		stopLoad := load(t, a)
+		for range 6 {
+			goal := len(o.ackedIDs()) + 50
+			eventually.True(t, "more acknowledgments", func() bool { return len(o.ackedIDs()) >= goal })
+			advance(t, nc, billing(0))
+			last := generations(t, nc, 2)[0].Last
+			eventually.True(t, "the follower in the next generation", func() bool { return all.at() > last })
+			deleteOldest(t, nc)
+		}
+		stopLoad()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := o.failures(); n > 0 {
+			t.Fatalf("%d failed: %v", n, err)
+		}
+		last, err := journal.Open(nc, "BILLING_0").LastSequence(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually.True(t, "the follower at the end", func() bool { return all.at() == last })
+		mustHoldOnce(t, all.folded(), o.ackedIDs())
+	})
+}
+
+// folding folds what a follower is given, as stored does.
+type folding struct {
+	mu       sync.Mutex
+	position uint64
+	marks    map[uint64]uint64
+	count    map[uint64]int
+}
+
+func (f *folding) handle(_ context.Context, m journal.Message) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if m.Sequence != f.position+1 {
+		return fmt.Errorf("message %d after %d", m.Sequence, f.position)
+	}
+	f.position = m.Sequence
+	if m.Subject != testSubject {
+		return nil
+	}
+	b, err := decode(m.Data)
+	if err != nil {
+		return err
+	}
+	if f.marks == nil {
+		f.marks, f.count = map[uint64]uint64{}, map[uint64]int{}
+	}
+	if b.number <= f.marks[b.source] {
+		return nil
+	}
+	f.marks[b.source] = b.number
+	for _, id := range b.ids {
+		f.count[id]++
+	}
+	return nil
+}
+
+func (f *folding) at() uint64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.position
+}
+
+func (f *folding) folded() map[uint64]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return maps.Clone(f.count)
+}
+
+// TestGenerationsOfACluster: as above on three servers, whose leaders are stopped at random meanwhile. A closing that fails then is
+// repeated.
+func TestGenerationsOfACluster(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	c := journaltest.StartCluster(t, 3)
+	nc := c.Conn(t)
+	replicated := billing(0)
+	replicated.Replicas = 3
+	ensure(t, nc, replicated)
+	var all folding
+	follow(t, journal.Open(c.Conn(t), "BILLING_0"), 0, all.handle)
+	var o outcomes
+	cfg := config(&o)
+	cfg.MaxItems, cfg.MaxQueue = 10, 100
+	a, stop := start(t, c.Conn(t), cfg)
+	stopLoad := load(t, a)
+	for range 4 {
+		goal := len(o.ackedIDs()) + 50
+		eventually.True(t, "more acknowledgments", func() bool { return len(o.ackedIDs()) >= goal })
+		open := slices.Clone(generations(t, nc, 1))[0].Stream
+		stopped := -1
+		var stopping sync.WaitGroup
+		if random.IntN(2) == 0 {
+			stopped = c.LeaderOf(t, open)
+			stopping.Go(func() { c.Node(stopped).Stop() })
+		}
+		err := journal.Advance(t.Context(), nc, replicated, 1)
+		stopping.Wait()
+		if stopped >= 0 {
+			c.Node(stopped).Restart(t)
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		eventually.True(t, "a new generation", func() bool {
+			err := journal.Advance(t.Context(), nc, replicated, 1)
+			return err == nil || errors.Is(err, journal.ErrGenerations)
+		})
+		list := generations(t, nc, 2)
+		goal = len(o.ackedIDs()) + 50
+		eventually.True(t, "acknowledgments in the new generation", func() bool { return len(o.ackedIDs()) >= goal })
+		eventually.True(t, "the follower in the next generation", func() bool { return all.at() > list[0].Last })
+		c.WaitCurrent(t, list[1].Stream)
+		deleteOldest(t, nc)
+	}
+	stopLoad()
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := o.failures(); n > 0 {
+		t.Fatalf("%d failed: %v", n, err)
+	}
+	last, err := journal.Open(nc, "BILLING_0").LastSequence(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually.True(t, "the follower at the end", func() bool { return all.at() == last })
+	mustHoldOnce(t, all.folded(), o.ackedIDs())
+}
+
+// TestAGenerationIsNotClosedWithoutAllServers, and stays open.
+func TestAGenerationIsNotClosedWithoutAllServers(t *testing.T) {
+	t.Parallel()
+	c := journaltest.StartCluster(t, 3)
+	nc := c.Conn(t)
+	replicated := billing(0)
+	replicated.Replicas = 3
+	ensure(t, nc, replicated)
+	publish(t, nc, testSubject, "1")
+	leader := c.LeaderOf(t, "BILLING_0")
+	other := (leader + 1) % 3
+	c.Node(other).Stop()
+	eventually.True(t, "the leader to notice", func() bool {
+		r, err := journal.Open(nc, "BILLING_0").Replication(t.Context())
+		return err == nil && slices.ContainsFunc(r.Peers, func(p journal.Replica) bool { return p.Offline })
+	})
+	if err := journal.Advance(t.Context(), nc, replicated, 1); !errors.Is(err, journal.ErrUnavailable) || !strings.Contains(err.Error(), "journaltest-"+strconv.Itoa(other)) {
+		t.Errorf("got %v", err)
+	}
+	publish(t, nc, testSubject, "2")
+	generations(t, nc, 1)
+}
