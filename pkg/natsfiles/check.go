@@ -30,6 +30,13 @@ type Options struct {
 	Begins func(stream string, first uint64) error
 	// Gapless reports whether a stream loses messages only at its beginning. nil: only those that keep every message.
 	Gapless func(stream string) bool
+	// Also lists subjects that a stream's messages may have besides those of its description. nil: none.
+	Also func(stream string) []string
+	// Closed reports whether a stream with the subjects of its description takes no more messages. It may be deleted while the server works, and what
+	// Check leaves of it after an orderly stop is not read. nil: no stream is closed.
+	Closed func(stream string, subjects []string) bool
+	// Continued names the stream that continues an expected one. While that stream is not closed, the other one may be missing. nil: none does.
+	Continued func(stream string) string
 	// AtOnce bounds the total size of blocks that Check reads in full. Above it, the blocks of gapless streams that the server
 	// takes from its index are left to Report.CheckRest. 0: none is left.
 	AtOnce int64
@@ -74,14 +81,8 @@ type newIndex struct {
 // Check reads the streams below folder, which is the server's StoreDir. Errors about the content wrap ErrDamaged. Others come
 // from the operating system or from ctx.
 func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
-	never := func(string) bool { return false }
-	if opts.Forever == nil {
-		opts.Forever = never
-	}
-	if opts.Gapless == nil {
-		opts.Gapless = never
-	}
-	c := &checker{ctx: ctx, opts: opts, report: &Report{}, subjects: map[string][]string{}, firsts: map[string]uint64{}}
+	opts.setDefaults()
+	c := &checker{ctx: ctx, opts: opts, report: &Report{}, described: map[string]description{}, firsts: map[string]uint64{}}
 	c.report.checker = c
 	if opts.Budget > 0 {
 		c.deadline = time.Now().Add(opts.Budget)
@@ -101,7 +102,7 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 		}
 	}
 	for _, name := range opts.Expected {
-		if !slices.ContainsFunc(plans, func(p *plan) bool { return p.name == name }) {
+		if !c.isThere(name) {
 			return nil, damageError(filepath.Join(folder, "jetstream"), 0, "the journal %s is missing", name)
 		}
 	}
@@ -114,6 +115,34 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 		c.report.Streams = append(c.report.Streams, s)
 	}
 	return c.report, nil
+}
+
+func (o *Options) setDefaults() {
+	never := func(string) bool { return false }
+	if o.Forever == nil {
+		o.Forever = never
+	}
+	if o.Gapless == nil {
+		o.Gapless = never
+	}
+	if o.Also == nil {
+		o.Also = func(string) []string { return nil }
+	}
+	if o.Closed == nil {
+		o.Closed = func(string, []string) bool { return false }
+	}
+	if o.Continued == nil {
+		o.Continued = func(string) string { return "" }
+	}
+}
+
+// isThere reports whether an expected stream exists, or is continued.
+func (c *checker) isThere(name string) bool {
+	if _, ok := c.described[name]; ok {
+		return true
+	}
+	next, ok := c.described[c.opts.Continued(name)]
+	return ok && !next.closed
 }
 
 // streamFolders returns the folder of each stream, except those marked as deleted by the server.
@@ -147,15 +176,15 @@ type plan struct {
 }
 
 type checker struct {
-	ctx      context.Context
-	opts     Options
-	report   *Report
-	subjects map[string][]string // of each stream's messages, unless it takes some by pattern
-	firsts   map[string]uint64   // first messages of the streams that keep every message
-	deadline time.Time
-	done     int64
-	total    int64
-	buf      []byte
+	ctx       context.Context
+	opts      Options
+	report    *Report
+	described map[string]description // by stream
+	firsts    map[string]uint64      // first messages of the streams that keep every message
+	deadline  time.Time
+	done      int64
+	total     int64
+	buf       []byte
 }
 
 // plan lists the blocks of a stream and checks its description. It is nil if the stream has never stored anything.
@@ -169,40 +198,49 @@ func (c *checker) plan(dir string) (*plan, error) {
 	for _, b := range blocks {
 		size += b.Size
 	}
-	c.subjects[name], err = checkMeta(dir, name)
+	described, err := checkMeta(dir, name)
 	if err != nil {
 		if size == 0 && !slices.Contains(c.opts.Expected, name) {
 			return nil, nil // the process was killed while creating the stream
 		}
 		return nil, err
 	}
+	described.closed = c.opts.Closed(name, described.Subjects)
+	if described.Subjects != nil {
+		described.Subjects = append(described.Subjects, c.opts.Also(name)...)
+	}
+	c.described[name] = described
 	c.total += size
 	return &plan{name: name, dir: dir, blocks: blocks}, nil
 }
 
-// checkMeta verifies the checksum of the stream's description, and returns the subjects of its messages: nil if some are given by
-// a pattern.
-func checkMeta(dir, name string) ([]string, error) {
+// description is what matters of a stream's description.
+type description struct {
+	Subjects []string `json:"subjects"`  // of its messages; nil if some are given by a pattern
+	First    uint64   `json:"first_seq"` // of its first message; 0: 1
+
+	closed bool
+}
+
+// checkMeta verifies the checksum of the stream's description.
+func checkMeta(dir, name string) (described description, err error) {
 	file := filepath.Join(dir, "meta.inf")
 	meta, err := os.ReadFile(file)
 	if err != nil {
-		return nil, damageError(file, 0, "the description of journal %s can't be read: %v", name, err)
-	}
-	var described struct {
-		Subjects []string `json:"subjects"`
+		return described, damageError(file, 0, "the description of journal %s can't be read: %v", name, err)
 	}
 	want, err := os.ReadFile(filepath.Join(dir, "meta.sum"))
 	switch {
 	case err != nil:
-		return nil, damageError(file, 0, "the checksum of the description can't be read: %v", err)
+		return described, damageError(file, 0, "the checksum of the description can't be read: %v", err)
 	case hex.EncodeToString(checksum(nameHash(name), meta)) != string(want):
-		return nil, damageError(file, 0, "the description of journal %s does not match its checksum", name)
+		return described, damageError(file, 0, "the description of journal %s does not match its checksum", name)
 	case json.Unmarshal(meta, &described) != nil:
-		return nil, damageError(file, 0, "the description of journal %s is no JSON", name)
+		return described, damageError(file, 0, "the description of journal %s is no JSON", name)
 	case slices.ContainsFunc(described.Subjects, func(s string) bool { return strings.ContainsAny(s, "*>") }):
-		return nil, nil
+		described.Subjects = nil
 	}
-	return described.Subjects, nil
+	return described, nil
 }
 
 // stream reads the blocks, newest first, and then compares them with each other.
@@ -227,7 +265,9 @@ func (c *checker) stream(p *plan) (Stream, error) {
 	for i, b := range p.blocks[:leave] {
 		x := known.blocks[i]
 		spans[i] = span{first: x.first, last: x.last, top: x.last}
-		c.report.rest = append(c.report.rest, left{p.name, b, spans[i]})
+		if !c.opts.Clean || !c.described[p.name].closed {
+			c.report.rest = append(c.report.rest, left{p.name, b, spans[i]})
+		}
 	}
 	return s, c.join(&s, p, spans, known.last)
 }
@@ -301,6 +341,9 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 		s.Last, unread = sp.last, false
 	}
 	forever := c.opts.Forever(p.name)
+	if first := c.described[p.name].First; forever && first > 0 {
+		top = max(top, first-1) // of one that continues another one, without a message
+	}
 	// The number of the first block is meaningless: after a kill before the first message, the server begins another block at
 	// its next start.
 	if forever && (s.First > 0 || !skipped && top > 0) {
@@ -326,8 +369,10 @@ func (c *checker) begins(p *plan, spans []span, first uint64) error {
 			return damageError(p.blocks[i].Path, sp.deletedAt, "message %d of journal %s was deleted", sp.deleted, p.name)
 		}
 	}
-	if c.firsts[p.name] = first; first == 1 {
-		return nil
+	c.firsts[p.name] = first
+	before, ok := c.described[c.opts.Continued(p.name)]
+	if described := c.described[p.name].First; first == 1 || ok && first == described && before.First < described {
+		return nil // the stream that it continues is checked by itself
 	}
 	if c.opts.Begins == nil {
 		return damageError(p.dir, 0, "journal %s does not begin with its first message", p.name)

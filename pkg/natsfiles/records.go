@@ -44,7 +44,8 @@ func (c *checker) block(stream string, b blockFile, last bool, known []byte) (sp
 	h := blockHash(stream, b.Index)
 	sp := span{since: added{messages: map[string]uint64{}}}
 	var offset int64
-	forever, subjects := c.opts.Forever(stream), c.subjects[stream]
+	forever, described := c.opts.Forever(stream), c.described[stream]
+	subjects := described.Subjects
 	for offset < int64(len(buf)) {
 		rest := buf[offset:]
 		var r record

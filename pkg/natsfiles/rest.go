@@ -85,6 +85,8 @@ func (c *checker) checkLeft(l left) error {
 		switch {
 		case err == nil:
 			return nil
+		case c.described[l.stream].closed && errors.Is(err, fs.ErrNotExist): // it was deleted
+			return nil
 		case forever && errors.Is(err, fs.ErrNotExist):
 			return inUse(l.Path, "a file of journal %s is gone", l.stream)
 		case forever:
