@@ -472,6 +472,65 @@ func TestABackUpReadsAndARestoreWrites(t *testing.T) {
 	}
 }
 
+// TestGenerationsWithTheDeployedUsers: one closes them, another deletes them and may do nothing else, and all read on.
+func TestGenerationsWithTheDeployedUsers(t *testing.T) {
+	w := start(t)
+	owner := owners(t, w)
+	append := func() {
+		t.Helper()
+		if m, err := owner["edge"].Request("billing.0.usage", []byte("batch"), patience); err != nil || !strings.Contains(string(m.Data), `"seq"`) {
+			t.Fatalf("append: %v", err)
+		}
+	}
+	append()
+	job, deleting := w.connect(t, natsconf.Provision, natsconf.Provision), w.connect(t, natsconf.Retention, natsconf.Retention)
+	stream := installation.Stream(event.Billing, 0)
+	for closed := range 3 {
+		if err := journal.Advance(t.Context(), job.Conn, stream, partitions); err != nil {
+			t.Fatal(err)
+		}
+		append()
+		list, err := journal.Generations(t.Context(), owner["archive"].Conn, stream)
+		if err != nil || len(list) != 2 || list[0].Number != closed {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		for _, reader := range []*client{owner["billing"], owner["archive"], w.connect(t, natsconf.Backup, natsconf.Backup)} {
+			var count uint64
+			err := journal.Open(reader.Conn, stream.Name).Replay(t.Context(), list[0].First-1, list[1].Last, func(journal.Message) error {
+				count++
+				return nil
+			}, nil)
+			if err != nil || count != list[1].Last+1-list[0].First {
+				t.Errorf("%d messages were read: %v", count, err)
+			}
+			if refused := reader.settled(t); len(refused) > 0 {
+				t.Errorf("a reader was refused: %s", refused)
+			}
+		}
+		if err := journal.DeleteGeneration(t.Context(), owner["archive"].Conn, deleting.Conn, list[0]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []*client{job, deleting} {
+		if refused := c.settled(t); len(refused) > 0 {
+			t.Errorf("refused: %s", refused)
+		}
+	}
+	// As on several servers, where a consumer shows that all of them know.
+	if m, err := job.Request("$JS.API.CONSUMER.CREATE.BILLING_0.x.billing.0.closed", []byte(`{"stream_name":"BILLING_0_ODD","config":{"name":"x","filter_subject":"billing.0.closed"}}`), patience); err != nil {
+		t.Errorf("%v, %v", m, err)
+	}
+	for _, subject := range []string{
+		"billing.0.usage", "billing.0.closed", "$JS.API.STREAM.DELETE.PASTE_0", "$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.STREAM.INFO.BILLING_0",
+		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.UPDATE.BILLING_0", "$JS.API.STREAM.MSG.GET.BILLING_0", "$JS.API.CONSUMER.CREATE.BILLING_0.x",
+	} {
+		if err := deleting.Publish(subject, []byte("{}")); err != nil {
+			t.Fatal(err)
+		}
+		mustRefuse(t, deleting, natsconf.Retention, "publish", subject)
+	}
+}
+
 // TestTheJobNeitherReadsNorWritesAMessage: what makes the journals can't look into them.
 func TestTheJobNeitherReadsNorWritesAMessage(t *testing.T) {
 	w := start(t)
@@ -480,7 +539,8 @@ func TestTheJobNeitherReadsNorWritesAMessage(t *testing.T) {
 	for _, subject := range []string{
 		"billing.0.usage", "billing.0.account", "billing.0.prices", "paste.0.request", "edge.source1.0.verdict", "$JS.API.STREAM.DELETE.BILLING_0",
 		"$JS.API.STREAM.PURGE.PASTE_0", "$JS.API.STREAM.MSG.GET.BILLING_0", "$JS.API.STREAM.MSG.DELETE.BILLING_0",
-		"$JS.API.CONSUMER.CREATE.BILLING_0.x", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.STREAM.SNAPSHOT.BILLING_0", "$KV.QUIRE_MEMBERS.paste.x",
+		"$JS.API.CONSUMER.CREATE.BILLING_0.x", "$JS.API.CONSUMER.CREATE.BILLING_0.x.billing.0.usage", "$JS.API.CONSUMER.CREATE.BILLING_0.x.>",
+		"$JS.API.CONSUMER.CREATE.BILLING_0_ODD.x.billing.1.closed", "$JS.API.STREAM.CREATE.OTHER", "$JS.API.STREAM.SNAPSHOT.BILLING_0", "$KV.QUIRE_MEMBERS.paste.x",
 	} {
 		if err := c.Publish(subject, []byte("{}")); err != nil {
 			t.Fatal(err)

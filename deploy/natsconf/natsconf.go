@@ -26,8 +26,11 @@ const Provision = "provision"
 // Backup is the user of `quire backup`, `quire journal export` and `quire reprice`. It reads journals, and may neither write nor change anything.
 const Backup = "backup"
 
+// Retention is the user with which the archive deletes closed generations of the billing journals. It may do nothing else.
+const Retention = "retention"
+
 // Others returns the users that are no service's.
-func Others() []string { return []string{Provision, Operator, Backup} }
+func Others() []string { return []string{Provision, Operator, Backup, Retention} }
 
 // InboxPrefix begins the subjects on which a service receives replies and its journal's messages. The connection must be
 // made with nats.CustomInboxPrefix of it. Each service has its own, so that none can read another's replies.
@@ -86,13 +89,30 @@ func document(domain string, cfg Config) permissions {
 // journal lists the requests with which pkg/journal reads and follows the streams of a domain.
 func journal(stream string, partitions int) []string {
 	var subjects []string
-	for p := range partitions {
-		name := fmt.Sprintf("%s_%d", stream, p)
+	for _, name := range names(stream, partitions) {
 		subjects = append(subjects,
 			"$JS.API.STREAM.INFO."+name, "$JS.API.STREAM.MSG.GET."+name,
 			"$JS.API.CONSUMER.CREATE."+name+".>", "$JS.API.CONSUMER.DELETE."+name+".>", "$JS.API.CONSUMER.MSG.NEXT."+name+".*")
 	}
 	return subjects
+}
+
+// names lists the streams of a domain.
+func names(stream string, partitions int) (list []string) {
+	for p := range partitions {
+		if stream == "BILLING" {
+			list = append(list, generations(p)...)
+		} else {
+			list = append(list, fmt.Sprintf("%s_%d", stream, p))
+		}
+	}
+	return list
+}
+
+// generations are the names that generations of a billing journal have in turn.
+func generations(partition int) []string {
+	name := fmt.Sprintf("BILLING_%d", partition)
+	return []string{name, name + "_ODD"}
 }
 
 // members lists the requests of pkg/members to the bucket that all services share. A service announces itself, and
@@ -106,18 +126,21 @@ func members(service string) []string {
 	}
 }
 
-// provision may make and change the streams and the bucket. It may neither read nor write a message, and nobody may delete a
-// stream.
+// provision may make and change the streams and the bucket, and end a generation of a billing journal with a last message. It may neither
+// read nor write another message, and not delete a stream.
 func provision(partitions int) permissions {
-	publish := []string{"$JS.API.INFO"} // asked before a bucket is made
-	names := []string{"KV_QUIRE_MEMBERS"}
+	publish := []string{"$JS.API.INFO", "billing.*.closed"} // the first is asked before a bucket is made
+	streams := []string{"KV_QUIRE_MEMBERS"}
 	for _, stream := range []string{"BILLING", "PASTE", "LITE", "FILE"} {
-		for p := range partitions {
-			names = append(names, fmt.Sprintf("%s_%d", stream, p))
-		}
+		streams = append(streams, names(stream, partitions)...)
 	}
-	for _, name := range names {
+	for _, name := range streams {
 		publish = append(publish, "$JS.API.STREAM.INFO."+name, "$JS.API.STREAM.CREATE."+name, "$JS.API.STREAM.UPDATE."+name)
+	}
+	for p := range partitions {
+		for _, name := range generations(p) {
+			publish = append(publish, fmt.Sprintf("$JS.API.CONSUMER.CREATE.%s.*.billing.%d.closed", name, p), "$JS.API.CONSUMER.INFO."+name+".*")
+		}
 	}
 	return permissions{publish: publish, subscribe: []string{InboxPrefix(Provision) + ".>"}}
 }
@@ -148,11 +171,22 @@ func backup(partitions int) permissions {
 	return permissions{publish: publish, subscribe: []string{InboxPrefix(Backup) + ".>"}}
 }
 
+// retention may delete billing's streams.
+func retention(partitions int) (p permissions) {
+	for _, name := range names("BILLING", partitions) {
+		p.publish = append(p.publish, "$JS.API.STREAM.DELETE."+name)
+	}
+	p.subscribe = []string{InboxPrefix(Retention) + ".>"}
+	return p
+}
+
 func of(service string, cfg Config) permissions {
 	partitions := cfg.Partitions
 	switch service {
 	case Backup:
 		return backup(partitions)
+	case Retention:
+		return retention(partitions)
 	case Operator:
 		return operator()
 	case Provision:

@@ -71,6 +71,7 @@ func generate(store string) (map[string][]byte, error) {
 		case "edge":
 			fmt.Fprintf(&env, "QUIRE_SECRET=%s\nQUIRE_ADMIN_TOKEN=%s\n", shared, adminToken)
 		case "archive": // has no read model
+			fmt.Fprintf(&env, "QUIRE_RETENTION_NATS_URL=%s\n", natsURL(natsconf.Retention, nats[natsconf.Retention]))
 		default:
 			if service == "billing" {
 				fmt.Fprintf(&env, "QUIRE_SECRET=%s\n", shared)

@@ -15,7 +15,7 @@ import (
 
 // natsUsers are the names of the secrets that are passwords of the users in deploy/nats/users.conf.
 func natsUsers() []string {
-	names := []string{"nats-backup", "nats-operator", "nats-provision", "nats-sys"}
+	names := []string{"nats-backup", "nats-operator", "nats-provision", "nats-retention", "nats-sys"}
 	for _, service := range Services() {
 		names = append(names, "nats-"+service, "nats-"+service+"_b")
 	}
@@ -82,11 +82,21 @@ func (c *Cluster) addNATS(ctx context.Context) error {
 
 // Provision creates the journals, or changes them to what the services in bin need, as the job of a deployment does.
 func (c *Cluster) Provision(ctx context.Context, bin string) error {
-	command := exec.CommandContext(ctx, filepath.Join(bin, "quire-billing"), "provision")
-	command.Env = Environment("QUIRE_NATS_URL="+c.NATSURL("provision"), "QUIRE_PARTITIONS="+strconv.Itoa(c.opts.Partitions),
-		"QUIRE_REPLICAS="+strconv.Itoa(c.opts.Replicas))
+	return c.job(ctx, bin, "provision")
+}
+
+// CloseGenerations closes the generations of the billing journals that have so many bytes, as the CronJob of a deployment does.
+func (c *Cluster) CloseGenerations(ctx context.Context, bytes int) error {
+	return c.job(ctx, c.opts.Bin, "generations", "QUIRE_GENERATION_BYTES="+strconv.Itoa(bytes))
+}
+
+// job runs a job of the provisioning user.
+func (c *Cluster) job(ctx context.Context, bin, name string, settings ...string) error {
+	command := exec.CommandContext(ctx, filepath.Join(bin, "quire-billing"), name)
+	command.Env = Environment(append(settings, "QUIRE_NATS_URL="+c.NATSURL("provision"), "QUIRE_PARTITIONS="+strconv.Itoa(c.opts.Partitions),
+		"QUIRE_REPLICAS="+strconv.Itoa(c.opts.Replicas))...)
 	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("provision: %w\n%s", err, out)
+		return fmt.Errorf("%s: %w\n%s", name, err, out)
 	}
 	return nil
 }
