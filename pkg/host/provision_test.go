@@ -32,3 +32,34 @@ func TestTheJobMakesTheJournalsAndEnds(t *testing.T) {
 		t.Error("another number of partitions is taken")
 	}
 }
+
+// TestTheJobClosesDueGenerationsAndEnds: none without a setting, and each partition with messages once.
+func TestTheJobClosesDueGenerationsAndEnds(t *testing.T) {
+	server := journaltest.Start(t, journaltest.WithListener())
+	t.Setenv("QUIRE_NATS_URL", server.URL())
+	t.Setenv("QUIRE_PARTITIONS", "2")
+	t.Setenv("QUIRE_REPLICAS", "1")
+	t.Setenv("QUIRE_LOG_LEVEL", "error")
+	nc := server.Conn(t)
+	if code := MainProvision(); code != 0 {
+		t.Fatalf("it ended with status %d", code)
+	}
+	if err := journal.Publish(t.Context(), nc, event.UsageSubject(1), []byte("message")); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		bytes string
+		want  int
+	}{{"0", 1}, {"1", 2}, {"1", 2}} {
+		t.Setenv("QUIRE_GENERATION_BYTES", c.bytes)
+		if code := MainGenerations(); code != 0 {
+			t.Fatalf("it ended with status %d", code)
+		}
+		for p, want := range []int{1, c.want} {
+			list, err := journal.Generations(t.Context(), nc, installation.Stream(event.Billing, p))
+			if err != nil || len(list) != want {
+				t.Errorf("with %s bytes partition %d has %d generations, want %d: %v", c.bytes, p, len(list), want, err)
+			}
+		}
+	}
+}

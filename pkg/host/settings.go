@@ -83,6 +83,10 @@ type Settings struct {
 	CheckpointInterval time.Duration
 	Witnesses          string // empty: none
 	SegmentAge         time.Duration
+	GenerationBytes    int64         // 0: not by size
+	GenerationAge      time.Duration // 0: not by age
+	JournalRetention   time.Duration // 0: forever
+	RetentionNATSURL   string        // empty: none
 
 	RequestRetention time.Duration
 	LedgerRetention  time.Duration
@@ -301,6 +305,18 @@ func (s *Settings) table() []setting {
 			meaning: "Age at which messages of the billing journals are copied into a segment in the blob store, full or not: see [formats/segments.md](formats/segments.md).",
 		},
 		{
+			name: "QUIRE_GENERATION_BYTES", value: config.Bytes(&s.GenerationBytes, "0", "1TiB"), readers: Provision | Quire, fallback: "0",
+			meaning: "Size of a billing journal at which its generation is closed and the next one opened: see [operations.md](operations.md#generations-of-the-billing-journals). 0 closes none by its size.",
+		},
+		{
+			name: "QUIRE_GENERATION_AGE", value: config.Duration(&s.GenerationAge, "0s", "3650d"), readers: Provision | Quire, fallback: "0s",
+			meaning: "Age of the first message of a billing journal at which its generation is closed and the next one opened. 0 closes none by its age.",
+		},
+		{
+			name: "QUIRE_JOURNAL_RETENTION", value: config.Duration(&s.JournalRetention, "0s", "3650d"), readers: Archive | Billing | Quire, fallback: "0s",
+			meaning: "How long a closed generation of a billing journal stays on the NATS servers: see [operations.md](operations.md#generations-of-the-billing-journals). It is deleted once its messages are in segments, were read back and compared, and are covered by an audit that matched. Billing audits what is new once a day meanwhile. 0 keeps all.",
+		},
+		{
 			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",
 			meaning: "How long the request logs of accounts keep a request. Each account also keeps at most 10,000 requests. Entries of its chain stay for as long, and at least since the beginning of the previous month.",
 		},
@@ -342,6 +358,10 @@ func (s *Settings) table() []setting {
 			name: "QUIRE_NATS_URL", value: config.URL(&s.NATSURL, "nats", "tls", "ws", "wss"), readers: everything | Provision,
 			needed: services | Provision, why: alone, secret: true,
 			meaning: "NATS servers of the journals, separated by commas, each with user and password. Without it quire uses an embedded server.",
+		},
+		{
+			name: "QUIRE_RETENTION_NATS_URL", value: config.URL(&s.RetentionNATSURL, "nats", "tls", "ws", "wss"), readers: Archive | Quire, secret: true,
+			meaning: "The NATS servers with the user that deletes closed generations of the billing journals, and may do nothing else. `QUIRE_JOURNAL_RETENTION` needs it with `QUIRE_NATS_URL`.",
 		},
 		{
 			name: "QUIRE_POSTGRES_URL", value: config.URL(&s.PostgresURL, "postgres", "postgresql"), readers: Billing | documents | Quire,

@@ -66,6 +66,16 @@ func ConnectNow(ctx context.Context, url, name string, log *slog.Logger) (*nats.
 	return nc, nil
 }
 
+// ConnectOnce connects a caller whose requests must not arrive late: a lost connection is not made again.
+func ConnectOnce(url, name string) (*nats.Conn, error) {
+	nc, err := nats.Connect(url, nats.Name("quire "+name), nats.CustomInboxPrefix("_INBOX_"+name), nats.NoReconnect(), nats.Timeout(dialWait),
+		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(maxPings), nats.FlusherTimeout(writeWait))
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %s", config.Redact(err.Error()))
+	}
+	return nc, nil
+}
+
 // WaitConnected returns nil once connected, ErrClosed if the connection is closed, and ctx.Err() if ctx ends first.
 func WaitConnected(ctx context.Context, nc *nats.Conn) error {
 	status := nc.StatusChanged(nats.CONNECTED, nats.CLOSED)

@@ -2,7 +2,8 @@
 // of every message of the billing journals. Whoever keeps a checkpoint of it can prove any later change of a journal. It also copies the
 // journals into segments in the blob store.
 //
-// It only reads the journals, and signs with a key that no other service has.
+// It signs with a key that no other service has, and only reads the journals, except that it may delete old generations of them, which are
+// archived then.
 package archive
 
 import (
@@ -36,6 +37,8 @@ type Config struct {
 	Installation func() string
 	Witnesses    string        // that cosign every checkpoint, as witness.ParseWitnesses takes them
 	SegmentAge   time.Duration // after which a message is in a segment, full or not; 1 h
+	// Retention is how long a closed generation of a journal stays on the NATS servers; 0: forever.
+	Retention time.Duration
 	// CutMessages bounds how many messages are added at a time; 250,000. A checkpoint follows once all are added.
 	CutMessages uint64
 }
@@ -44,7 +47,7 @@ type Config struct {
 func Configure(s host.Settings) Config {
 	return Config{
 		PartitionCount: s.Partitions, Interval: s.CheckpointInterval, Secret: s.CheckpointKey.Reveal(),
-		Witnesses: s.Witnesses, SegmentAge: s.SegmentAge,
+		Witnesses: s.Witnesses, SegmentAge: s.SegmentAge, Retention: s.JournalRetention,
 	}
 }
 
@@ -64,13 +67,15 @@ func (c Config) withDefaults() Config {
 
 // Deps are the connections and stores of the service, owned by the caller.
 type Deps struct {
-	NC      *nats.Conn
-	Shared  inprocess.Shared // with services of the same process
-	Blobs   blob.Store
-	Folder  string             // for a temporary file of up to 64 MB; empty: the system's
-	Clock   func() time.Time   // nil: time.Now
-	Logger  *slog.Logger       // nil: silent
-	Metrics *telemetry.Metrics // may be nil
+	NC     *nats.Conn
+	Shared inprocess.Shared // with services of the same process
+	Blobs  blob.Store
+	// Deleting opens a connection that may delete generations of journals, and nothing else. It is needed with a Retention.
+	Deleting func() (*nats.Conn, error)
+	Folder   string             // for a temporary file of up to 64 MB; empty: the system's
+	Clock    func() time.Time   // nil: time.Now
+	Logger   *slog.Logger       // nil: silent
+	Metrics  *telemetry.Metrics // may be nil
 }
 
 // Service is one instance. Any number may work at a time: they write the same log. Run is called once.
@@ -94,6 +99,9 @@ type Service struct {
 func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.NC == nil || deps.Blobs == nil || cfg.Installation == nil {
 		return nil, errors.New("configure the archive: a connection, a blob store and an installation are needed")
+	}
+	if cfg.Retention > 0 && deps.Deleting == nil {
+		return nil, errors.New("configure the archive: QUIRE_JOURNAL_RETENTION needs QUIRE_RETENTION_NATS_URL, the user that deletes")
 	}
 	if deps.Clock == nil {
 		deps.Clock = time.Now
@@ -137,6 +145,9 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.key, err = deriveKey(s.cfg.Secret, s.cfg.Installation()); err != nil {
 		return err
 	}
+	var retaining sync.WaitGroup
+	defer retaining.Wait()
+	retaining.Go(func() { s.retain(ctx) })
 	for {
 		s.report(ctx, s.round(ctx))
 		if !wait.For(ctx, s.cfg.Interval) {

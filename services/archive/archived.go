@@ -182,18 +182,7 @@ func (a *Archived) Check(ctx context.Context, progress func(done, total int64)) 
 
 // Messages returns the archived messages of a partition, in order from the first. The data of a message is valid until the next one.
 func (a *Archived) Messages(ctx context.Context, partition int) iter.Seq2[journal.Message, error] {
-	return func(yield func(journal.Message, error) bool) {
-		stopped := errors.New("the reader wants no more")
-		err := a.segments.Replay(ctx, event.Billing.Stream(partition), 1, 0, func(m segment.Message) error {
-			if !yield(archived.Message(m), nil) {
-				return stopped
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, stopped) {
-			yield(journal.Message{}, err)
-		}
-	}
+	return messages(ctx, a.segments, event.Billing.Stream(partition), 1, 0)
 }
 
 // Restored returns Messages one by one, and false after the last one. stop is called in the end.

@@ -79,8 +79,8 @@ func (f *filer) compare(ctx context.Context, partition int, of segment.Segment) 
 	if err != nil {
 		return err
 	}
-	return f.archive.ReplaySegment(ctx, of, of.Last, func(archived segment.Message) error {
-		if archived.TimeNanos != m.Time.UnixNano() || archived.Subject != m.Subject || string(archived.Data) != string(m.Data) {
+	return f.archive.ReplaySegment(ctx, of, of.Last, func(old segment.Message) error {
+		if !same(m, archived.Message(old)) {
 			return fmt.Errorf("%s: %w: message %d is archived as another one", of.Stream, ErrRewound, of.Last)
 		}
 		return nil

@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/billing"
 )
@@ -136,4 +137,28 @@ func rowsOf(a *event.AuditAnswer, table string) uint64 {
 		}
 	}
 	return 0
+}
+
+// TestWhatIsNewIsAudited without anybody asking, while closed generations of the journal are to be deleted, and the note about it tells
+// the archive how far.
+func TestWhatIsNewIsAudited(t *testing.T) {
+	t.Parallel()
+	s, cfg := books(t)
+	stream := event.Billing.Stream(0)
+	note := installation.AuditedKey(stream)
+	cfg.SnapshotMessages, cfg.JournalRetention = 1, time.Hour
+	r := s.start(cfg, later)
+	eventually.True(t, "an audit", func() bool {
+		_, err := blob.Read(t.Context(), s.blobs, note, installation.MaxAudited)
+		return err == nil
+	})
+	audited, err := installation.AuditedSequence(stream, s.read(note))
+	if err != nil || audited == 0 || audited > s.lastSequence() {
+		t.Errorf("audited up to %d of %d: %v", audited, s.lastSequence(), err)
+	}
+	s.auditNew() // perhaps the same
+	if a := s.auditNew(); !a.Match || a.FromSequence < audited {
+		t.Errorf("the note says %d, and the next audit begins at %d", audited, a.FromSequence)
+	}
+	r.stop()
 }

@@ -80,6 +80,10 @@ type Config struct {
 	// previous month. Older ones are made again from the journal. 0: forever.
 	LedgerRetention time.Duration
 
+	// JournalRetention is how long closed generations of the journals are kept. If it is not 0 what is new in a journal is audited once a
+	// day: only audited messages are deleted.
+	JournalRetention time.Duration
+
 	SnapshotMessages int           // messages between two snapshots; 50,000
 	SnapshotInterval time.Duration // between two snapshots, if anything was folded; 10 min
 	SealInterval     time.Duration // between two seals, while receipts change; 1 min
@@ -103,7 +107,8 @@ func Configure(s host.Settings) Config {
 	return Config{
 		PartitionCount: s.Partitions, Partitions: s.BillingPartitions, ClockOffset: s.ClockOffset,
 		Book: plan.Published(s.AnonymousLimit), RegisterLimit: s.RegisterLimit, RequestRetention: s.RequestRetention,
-		LedgerRetention: s.LedgerRetention, SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, SealInterval: s.CheckpointInterval, StopTimeout: s.StopGrace,
+		LedgerRetention: s.LedgerRetention, JournalRetention: s.JournalRetention,
+		SnapshotMessages: s.SnapshotMessages, SnapshotInterval: s.SnapshotInterval, SealInterval: s.CheckpointInterval, StopTimeout: s.StopGrace,
 		Secrets: secrets, WebhookAllowPrivate: s.WebhookAllowPrivate,
 		Mail: mail.Config{URL: s.SMTPURL, From: s.MailFrom, Public: s.PublicURL},
 	}
@@ -137,6 +142,7 @@ func (c Config) Validate() error {
 		{"audit principals", int64(c.AuditPrincipals)},
 		{"request retention", int64(c.RequestRetention)},
 		{"ledger retention", int64(c.LedgerRetention)},
+		{"journal retention", int64(c.JournalRetention)},
 		{"snapshot messages", int64(c.SnapshotMessages)},
 		{"history messages", int64(c.HistoryMessages)},
 		{"history entries", int64(c.HistoryEntries)},
@@ -355,7 +361,8 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval, SealInterval: s.cfg.SealInterval,
 		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, LedgerRetention: s.cfg.LedgerRetention,
-		History: snapshots.Spacing{Messages: uint64(s.cfg.HistoryMessages), Entries: uint64(s.cfg.HistoryEntries)},
+		JournalRetention: s.cfg.JournalRetention,
+		History:          snapshots.Spacing{Messages: uint64(s.cfg.HistoryMessages), Entries: uint64(s.cfg.HistoryEntries)},
 	}, partition.Deps{
 		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
 		Announce: s.replicas.Announce, Register: s.replicas.Register, Stall: s.replicas.Stall, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,

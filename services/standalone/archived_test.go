@@ -137,7 +137,7 @@ func TestBillingIsRestoredFromItsArchiveAlone(t *testing.T) {
 	a := newArchivedInstallation(t)
 	for name, test := range map[string]func(*testing.T){
 		"whole": a.whole, "interrupted": a.interrupted, "refused": a.refused, "shortened": a.shortened,
-		"the journals begin later": a.beginsLater,
+		"the journals begin later": a.beginsLater, "generations pass": a.generationsPass,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -14,6 +14,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
+	"quire.dev/pkg/journal"
 	"quire.dev/services/standalone/internal/bundle"
 	"quire.dev/services/standalone/internal/datafolder"
 	"quire.dev/services/standalone/internal/doctor"
@@ -101,20 +102,16 @@ func streamStates(ctx context.Context, cfg host.Settings) (states []*jetstream.S
 	if err != nil {
 		return nil, err
 	}
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return nil, err
-	}
 	for _, domain := range event.Domains() {
 		for _, want := range installation.Streams(domain, cfg.Partitions) {
-			stream, err := js.Stream(ctx, want.Name)
-			if errors.Is(err, jetstream.ErrStreamNotFound) {
+			list, err := journal.Streams(ctx, nc, want)
+			if errors.Is(err, journal.ErrNoStream) {
 				continue // doctor says so
 			}
 			if err != nil {
 				return states, fmt.Errorf("state of %s: %w", want.Name, err)
 			}
-			states = append(states, stream.CachedInfo())
+			states = append(states, list...)
 		}
 	}
 	return states, nil

@@ -21,6 +21,7 @@ import (
 	"quire.dev/pkg/natsfiles"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/segment"
+	"quire.dev/pkg/wait"
 	"quire.dev/services/standalone/internal/durable"
 	"quire.dev/services/standalone/internal/natsserver"
 )
@@ -94,6 +95,16 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		Clean:    clean,
 		Forever:  func(stream string) bool { return isOf(stream, event.Billing) },
 		Begins:   func(stream string, first uint64) error { return p.begins(ctx, stream, first) },
+		Also:     alsoIn,
+		Closed: func(stream string, subjects []string) bool {
+			return isOf(stream, event.Billing) && slices.Equal(subjects, []string{closedSubject(stream)})
+		},
+		Continued: func(stream string) string {
+			if !isOf(stream, event.Billing) {
+				return ""
+			}
+			return journal.OtherStream(stream)
+		},
 		Gapless:  func(stream string) bool { return isOf(stream, event.Domains()...) },
 		AtOnce:   atOnce,
 		Budget:   budget,
@@ -129,7 +140,7 @@ func (p *process) begins(ctx context.Context, stream string, first uint64) error
 	if p.cfg.S3URL != "" {
 		return nil
 	}
-	return archived.Has(ctx, disk.Reading(p.folder.Blobs()), stream, first-1)
+	return archived.Has(ctx, disk.Reading(p.folder.Blobs()), journal.Name(stream), first-1)
 }
 
 // checkRest reads the journals' files left by the check before the start. If one is damaged the process stops, and the next
@@ -150,6 +161,19 @@ func isOf(stream string, domains ...event.Domain) bool {
 	})
 }
 
+// closedSubject is that of the messages that close a journal's generations.
+func closedSubject(stream string) string { return journal.ClosedSubject(stream) }
+
+// alsoIn lists the subjects that a billing stream's messages may have besides those that it takes now. A closed one takes only the message that closes
+// it, and a restored one has such messages too.
+func alsoIn(stream string) []string {
+	var partition int
+	if _, err := fmt.Sscanf(stream, "BILLING_%d", &partition); err != nil {
+		return nil
+	}
+	return append(event.Billing.Subjects(partition), closedSubject(stream))
+}
+
 func (p *process) progress(what string, done, total int64) {
 	if p.deps.Progress != nil {
 		p.deps.Progress(what, done, total)
@@ -158,6 +182,23 @@ func (p *process) progress(what string, done, total int64) {
 
 // connect opens a separate connection for a service: inside the process, or to the server elsewhere.
 func (p *process) connect(name string) (*nats.Conn, error) {
+	nc, err := p.dial(name)
+	if err == nil {
+		p.host.OnClose(func() error { nc.Close(); return nil })
+	}
+	return nc, err
+}
+
+// connectToDelete connects as the archive does to delete a generation of a journal.
+func (p *process) connectToDelete() (*nats.Conn, error) {
+	if p.journal == nil {
+		return rpc.ConnectOnce(p.cfg.RetentionNATSURL, "retention")
+	}
+	return p.dial("retention", nats.NoReconnect())
+}
+
+// dial connects to the journal server. The caller closes the connection.
+func (p *process) dial(name string, more ...nats.Option) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name(name),
 		nats.MaxReconnects(-1),
@@ -173,11 +214,10 @@ func (p *process) connect(name string) (*nats.Conn, error) {
 	} else {
 		options = append(options, nats.ReconnectWait(reconnectOutside))
 	}
-	nc, err := nats.Connect(url, options...)
+	nc, err := nats.Connect(url, append(options, more...)...)
 	if err != nil {
 		return nil, fmt.Errorf("connect %s to the journal: %w", name, err)
 	}
-	p.host.OnClose(func() error { nc.Close(); return nil })
 	return nc, nil
 }
 
@@ -192,14 +232,40 @@ func (p *process) addProvisioning() error {
 		if name := nc.ConnectedClusterName(); p.journal == nil && name != "" && p.cfg.Replicas <= 1 {
 			p.deps.Logger.Warn("each journal is on only one server of the NATS cluster and would be lost with it: set QUIRE_REPLICAS", "cluster", name)
 		}
-		err := installation.Provision(ctx, nc, installation.Config{Partitions: p.cfg.Partitions, Replicas: p.replicas()})
-		if err != nil && ctx.Err() == nil {
+		cfg := installation.Config{Partitions: p.cfg.Partitions, Replicas: p.replicas()}
+		if err := installation.Provision(ctx, nc, cfg); err != nil && ctx.Err() == nil {
 			return err
 		}
-		<-ctx.Done()
+		p.closeGenerations(ctx, nc, cfg)
 		return nil
 	}))
 	return nil
+}
+
+// generationsEvery is the time between two looks for generations to close. It is a tenth of a short age.
+const generationsEvery = time.Minute
+
+// closeGenerations closes the generations of the billing journals that are due, until ctx ends.
+func (p *process) closeGenerations(ctx context.Context, nc *nats.Conn, cfg installation.Config) {
+	g, every := p.cfg.Generations(), generationsEvery
+	if p.journal != nil {
+		g.Apart = 0
+	}
+	if g.Age > 0 {
+		every = min(every, max(g.Age/10, time.Second))
+	}
+	for ctx.Err() == nil {
+		if g.Enabled() {
+			err := installation.CloseGenerations(ctx, nc, cfg, g, p.deps.Logger)
+			if p.journal != nil {
+				err = errors.Join(err, p.recordStreams(ctx, nc))
+			}
+			if err != nil && ctx.Err() == nil {
+				p.deps.Logger.Warn("a generation of a billing journal could not be closed yet", "error", err)
+			}
+		}
+		wait.For(ctx, every)
+	}
 }
 
 // replicas of each journal. The embedded server is a single one.
@@ -210,21 +276,9 @@ func (p *process) replicas() int {
 	return p.cfg.Replicas
 }
 
-// rememberJournals checks, once all services are up, that the billing journals are complete, together with their archive, and records the
-// existing journals, so that the next start notices missing ones.
-func (p *process) rememberJournals(ctx context.Context, blobs blob.Store) error {
-	if p.journal == nil {
-		return nil
-	}
-	nc, err := p.connect("standalone")
-	if err != nil {
-		return err
-	}
-	var names []string
+// rememberJournals checks that the billing journals are complete, together with their archive, and records the existing streams.
+func (p *process) rememberJournals(ctx context.Context, nc *nats.Conn, blobs blob.Store) error {
 	for partition := range p.cfg.Partitions {
-		for _, domain := range event.Domains() {
-			names = append(names, domain.Stream(partition))
-		}
 		name := event.Billing.Stream(partition)
 		state, err := journal.Open(nc, name).State(ctx)
 		if err != nil {
@@ -239,6 +293,23 @@ func (p *process) rememberJournals(ctx context.Context, blobs blob.Store) error 
 		}
 		if err != nil || state.Messages != state.Last+1-state.First {
 			return errors.Join(fmt.Errorf("%s holds %d messages from %d to %d: %w", name, state.Messages, state.First, state.Last, errIncomplete), err)
+		}
+	}
+	return p.recordStreams(ctx, nc)
+}
+
+// recordStreams records the streams of all journals, so that the next start notices missing ones.
+func (p *process) recordStreams(ctx context.Context, nc *nats.Conn) error {
+	var names []string
+	for _, domain := range event.Domains() {
+		for _, s := range installation.Streams(domain, p.cfg.Partitions) {
+			streams, err := journal.Streams(ctx, nc, s)
+			if err != nil {
+				return fmt.Errorf("look at %s: %w", s.Name, err)
+			}
+			for _, one := range streams {
+				names = append(names, one.Config.Name)
+			}
 		}
 	}
 	return p.folder.Record(names)

@@ -160,7 +160,11 @@ func (p *process) addArchive(blobs blob.Store) error {
 	}
 	cfg := archive.Configure(p.host.Settings)
 	cfg.Installation = p.gate.ID
-	service, err := archive.New(cfg, archive.Deps{NC: nc, Shared: p.shared, Blobs: blobs, Folder: p.folder.Path, Logger: p.deps.Logger, Metrics: p.host.Metrics})
+	deps := archive.Deps{NC: nc, Shared: p.shared, Blobs: blobs, Folder: p.folder.Path, Logger: p.deps.Logger, Metrics: p.host.Metrics}
+	if p.journal != nil || p.cfg.RetentionNATSURL != "" {
+		deps.Deleting = p.connectToDelete
+	}
+	service, err := archive.New(cfg, deps)
 	if err != nil {
 		return err
 	}

@@ -205,8 +205,14 @@ func (p *process) wire(ctx context.Context) error {
 
 // announce runs once all other parts are ready.
 func (p *process) announce(ctx context.Context, blobs blob.Store, started *telemetry.Check) error {
-	if err := p.rememberJournals(ctx, blobs); err != nil {
-		return err
+	if p.journal != nil {
+		nc, err := p.connect("standalone")
+		if err != nil {
+			return err
+		}
+		if err := p.rememberJournals(ctx, nc, blobs); err != nil {
+			return err
+		}
 	}
 	p.url = "http://" + p.edge.Addr()
 	p.adminURL = p.edge.AdminURL()

@@ -52,6 +52,7 @@ func (c *Cluster) settingsOf(service string, h *host, listen string) map[string]
 		settings["QUIRE_UNMETERED_RATE"] = "100000" // the clients of all runs are on this machine
 	case "archive":
 		settings["QUIRE_CHECKPOINT_KEY"] = c.state.Secrets["checkpoint"]
+		settings["QUIRE_RETENTION_NATS_URL"] = c.NATSURL("retention")
 	default:
 		settings["QUIRE_REGISTER_LIMIT"] = "10000" // likewise
 		// Several clusters may share a server, so each has its own databases.

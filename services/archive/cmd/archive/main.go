@@ -5,9 +5,12 @@ import (
 	"context"
 	"os"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
+	"quire.dev/pkg/rpc"
 	"quire.dev/services/archive"
 )
 
@@ -16,7 +19,11 @@ func main() { os.Exit(host.Main(host.Archive, wire)) }
 func wire(_ context.Context, p *host.Process) error {
 	cfg := archive.Configure(p.Settings)
 	cfg.Installation = p.Belong(event.Billing, installation.Blobs(p.Blobs, false)).ID
-	service, err := archive.New(cfg, archive.Deps{NC: p.NC, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics})
+	deps := archive.Deps{NC: p.NC, Blobs: p.Blobs, Logger: p.Log, Metrics: p.Metrics}
+	if p.RetentionNATSURL != "" {
+		deps.Deleting = func() (*nats.Conn, error) { return rpc.ConnectOnce(p.RetentionNATSURL, "retention") }
+	}
+	service, err := archive.New(cfg, deps)
 	if err != nil {
 		return err
 	}

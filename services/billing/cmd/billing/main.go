@@ -1,4 +1,5 @@
-// Command billing runs one billing instance of a cluster. billing provision creates the journals of all services and ends.
+// Command billing runs one billing instance of a cluster. billing provision creates the journals of all services and ends, and billing
+// generations closes the generations of billing's journals that are due.
 package main
 
 import (
@@ -14,9 +15,14 @@ import (
 )
 
 func main() {
-	// The job that creates the journals needs no separate image.
-	if len(os.Args) == 2 && os.Args[1] == "provision" {
-		os.Exit(host.MainProvision())
+	// The jobs that make the journals need no separate image.
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case "provision":
+			os.Exit(host.MainProvision())
+		case "generations":
+			os.Exit(host.MainGenerations())
+		}
 	}
 	os.Exit(host.Main(host.Billing, wire))
 }

@@ -47,6 +47,7 @@ type Config struct {
 	AuditPrincipals  int               // held in memory by an audit
 	RequestRetention time.Duration     // how long recent requests of accounts are kept
 	LedgerRetention  time.Duration     // how long the read model has all rows of the ledger; 0: forever
+	JournalRetention time.Duration     // of closed generations of the journal; 0: forever
 	StopTimeout      time.Duration     // for answering queries at a stop, and for the writes after that
 	// Progress is called during long folds, by several goroutines.
 	Progress func(task string, done, total uint64)
@@ -178,6 +179,7 @@ func (p *Partition) Run(ctx context.Context) error {
 		defer stopFollowing()
 		select {
 		case <-caughtUp:
+			defer p.followToEnd(following)
 			return p.serve(work)
 		case <-work.Done():
 			return nil
@@ -196,6 +198,18 @@ func (p *Partition) openHolds() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.fold.OpenHolds()
+}
+
+// endWait bounds the wait for the last messages at a stop.
+const endWait = 2 * time.Second
+
+// followToEnd waits for the messages that the journal has at a stop, such as this replica's last seal: with them the read model is complete.
+func (p *Partition) followToEnd(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, endWait)
+	defer cancel()
+	if err := p.catchUp(ctx); err != nil {
+		p.log.Debug("stopping before the end of the journal", "error", err)
+	}
 }
 
 // follow folds the journal to its end, and new messages after that.
@@ -233,9 +247,11 @@ func (p *Partition) handle(ctx context.Context, m journal.Message) error {
 		if !errors.Is(err, account.ErrUndecodable) {
 			return err
 		}
-		// Every replica skips it. It is still an incident.
-		p.log.Error("undecodable journal message is skipped", "sequence", m.Sequence, "error", err)
-		p.deps.Metrics.skipped.Inc()
+		if m.Subject != journal.ClosedSubject(p.stream) { // the last message of a generation is for no fold
+			// Every replica skips it. It is still an incident.
+			p.log.Error("undecodable journal message is skipped", "sequence", m.Sequence, "error", err)
+			p.deps.Metrics.skipped.Inc()
+		}
 	}
 	if p.deps.Clock().Sub(m.Time) < answerAge {
 		p.announce(effects.Changed)
@@ -353,6 +369,7 @@ func (p *Partition) serve(ctx context.Context) error {
 	group.Go(func() error { p.sweepDays(work); return nil })
 	group.Go(func() error { p.sweepRequests(work); return nil })
 	group.Go(func() error { p.ageLedgers(work); return nil })
+	group.Go(func() error { p.keepAudited(work); return nil })
 	group.Go(func() error { p.eraseAccounts(work); return nil })
 	group.Go(func() error { p.sweepWebhooks(work); return nil })
 	group.Go(func() error { p.lookForMissing(work); return nil })

@@ -7,18 +7,13 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/installation"
 )
 
-// maxAudited bounds the note of the audited snapshot: a key and a MAC.
-const maxAudited = 4 << 10
-
 // auditedKey is where the key of the newest audited snapshot is noted, with a MAC as of a snapshot.
-func (s *Store) auditedKey() string {
-	return "billing/audited/" + strings.TrimPrefix(s.prefix, "billing/") + "snapshot"
-}
+func (s *Store) auditedKey() string { return installation.AuditedKey(s.stream) }
 
 // SetAudited notes that an audit has folded the whole journal and found a snapshot to be right. Thin keeps it until another is noted.
 func (s *Store) SetAudited(ctx context.Context, snapshot Snapshot) error {
@@ -67,7 +62,7 @@ func (s *Store) readAudited(ctx context.Context) (key string, err error) {
 		return "", fmt.Errorf("read %s: %w", s.auditedKey(), err)
 	}
 	defer reader.Close()
-	if info.Size > maxAudited {
+	if info.Size > installation.MaxAudited {
 		return "", fmt.Errorf("%w: %s has %d bytes", ErrDamaged, s.auditedKey(), info.Size)
 	}
 	data, err := io.ReadAll(secret.open(reader, info))

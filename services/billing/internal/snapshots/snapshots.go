@@ -16,6 +16,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 )
@@ -34,13 +35,14 @@ var ErrVersion = errors.New("snapshot of another version")
 type Store struct {
 	blobs  blob.Store
 	keys   *keyring
+	stream string
 	prefix string
 	log    *slog.Logger
 }
 
 // New returns the store of a stream's snapshots. Their MAC key is in a read model opened with Collections.
 func New(blobs blob.Store, model views.Store, stream string, log *slog.Logger) *Store {
-	return &Store{blobs: blobs, keys: &keyring{store: model}, prefix: "billing/" + stream + "/", log: log}
+	return &Store{blobs: blobs, keys: &keyring{store: model}, stream: stream, prefix: installation.SnapshotPrefix(stream), log: log}
 }
 
 // Prefix is the prefix of the keys in the blob store, for messages to operators.

@@ -29,6 +29,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 
 	"quire.dev/services/standalone/internal/durable"
@@ -74,7 +75,9 @@ type Folder struct {
 	// CheckpointKey is the secret of the log's key.
 	CheckpointKey string
 
-	lock    *os.File
+	lock *os.File
+
+	mu      sync.Mutex // of Streams, Record and Welcome
 	version version
 }
 
@@ -94,7 +97,11 @@ func (f *Folder) Torn() string { return filepath.Join(f.Path, "torn") }
 func (f *Folder) AdminTokenFile() string { return filepath.Join(f.Path, adminFile) }
 
 // Streams returns the names of the journals recorded by earlier starts.
-func (f *Folder) Streams() []string { return slices.Clone(f.version.streams) }
+func (f *Folder) Streams() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.version.streams)
+}
 
 // CheckUsed returns an error that wraps ErrDamaged if the file is missing or empty although an earlier start has written it.
 func (f *Folder) CheckUsed(path string) error {
@@ -175,8 +182,8 @@ func (f *Folder) Stopped() error {
 	return durable.Write(filepath.Join(f.Path, cleanFile), nil)
 }
 
-// SetSuspect records that a journal was found damaged, or that all were found whole. Unlike the other methods it is safe for
-// concurrent use.
+// SetSuspect records that a journal was found damaged, or that all were found whole. Like Streams, Record and Welcome, and unlike the other
+// methods, it is safe for concurrent use.
 func (f *Folder) SetSuspect(suspect bool) error {
 	file := filepath.Join(f.Path, suspectFile)
 	if suspect {
@@ -188,19 +195,15 @@ func (f *Folder) SetSuspect(suspect bool) error {
 	return nil
 }
 
-// Record records the names of journals. A later start fails if one of them is missing.
+// Record records the names of the journals' streams, in place of those recorded before. A later start fails if one of them is missing.
 func (f *Folder) Record(streams []string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	next := f.version
-	next.streams = slices.Clone(f.version.streams)
-	for _, s := range streams {
-		if !slices.Contains(next.streams, s) {
-			next.streams = append(next.streams, s)
-		}
-	}
-	if len(next.streams) == len(f.version.streams) {
+	next.streams = slices.Sorted(slices.Values(streams))
+	if slices.Equal(next.streams, f.version.streams) {
 		return nil
 	}
-	slices.Sort(next.streams)
 	return f.save(next)
 }
 
@@ -209,6 +212,8 @@ func (f *Folder) Welcomed() bool { return f.version.welcome }
 
 // Welcome records that the first account was created and its key shown.
 func (f *Folder) Welcome() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	next := f.version
 	next.welcome = true
 	return f.save(next)

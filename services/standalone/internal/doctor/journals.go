@@ -67,29 +67,26 @@ func older(a, b string) bool {
 // streams examines the streams of all journals.
 func streams(ctx context.Context, nc *nats.Conn, cfg Config) []Finding {
 	const name = "journals"
-	js, err := jetstream.New(nc)
-	if err != nil {
-		return []Finding{failed(name, err, "")}
-	}
 	var found []Finding
 	missing, replicas := 0, map[int]int{}
 	for _, domain := range event.Domains() {
 		for _, want := range installation.Streams(domain, cfg.Settings.Partitions) {
 			begun := time.Now()
-			s, err := js.Stream(ctx, want.Name)
+			list, err := journal.Streams(ctx, nc, want)
 			switch {
-			case errors.Is(err, jetstream.ErrStreamNotFound):
+			case errors.Is(err, journal.ErrNoStream):
 				missing++
 				continue
 			case err != nil:
 				return append(found, failed(name, fmt.Errorf("%s: %w", want.Name, err), "Check that JetStream is enabled, that two of three servers run, and the rights of the user."))
 			}
-			info := s.CachedInfo()
 			if len(replicas) == 0 {
-				found = append(found, clock(cfg, "clock of NATS", info.TimeStamp, begun))
+				found = append(found, clock(cfg, "clock of NATS", list[0].TimeStamp, begun))
 			}
-			replicas[info.Config.Replicas]++
-			found = append(found, stream(want, info, cfg.Settings.Partitions)...)
+			for _, info := range list {
+				replicas[info.Config.Replicas]++
+				found = append(found, stream(want, info, cfg.Settings.Partitions)...)
+			}
 		}
 	}
 	switch {
@@ -110,7 +107,7 @@ func streams(ctx context.Context, nc *nats.Conn, cfg Config) []Finding {
 
 // stream examines the state of one stream, and returns what is wrong.
 func stream(want journal.Stream, info *jetstream.StreamInfo, partitions int) (found []Finding) {
-	check := "journal " + want.Name
+	check := "journal " + info.Config.Name
 	if err := journal.Check(info.Config, want, partitions); err != nil {
 		found = append(found, failed(check, err, "Services do not start on it. Correct QUIRE_PARTITIONS, or the configuration of the stream."))
 	}

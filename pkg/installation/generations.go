@@ -1,0 +1,79 @@
+package installation
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/journal"
+)
+
+// Generations says when a generation of a billing journal is closed: at a size or an age. Zero values never close one.
+type Generations struct {
+	Bytes int64
+	Age   time.Duration // of its first message
+	// Apart is the time from when a generation was found to be deleted until a stream has its name again. A request to delete that is
+	// under way must not come later. 0 suffices where one process does both.
+	Apart time.Duration
+}
+
+// Apart is more than any connection outlives the process, or the network, that it has lost.
+const Apart = time.Hour
+
+// Enabled reports whether generations are closed at all.
+func (g Generations) Enabled() bool { return g.Bytes > 0 || g.Age > 0 }
+
+// due reports whether an open generation is to be closed.
+func (g Generations) due(open journal.Generation, now time.Time) bool {
+	if open.Last < open.First {
+		return false // it is empty
+	}
+	return g.Bytes > 0 && open.Bytes >= uint64(g.Bytes) || g.Age > 0 && now.Sub(open.Oldest) >= g.Age
+}
+
+// CloseGenerations closes the generations of billing journals that are due, one partition after the other, and ends what an earlier call that
+// was killed has begun. It waits for no generation that another one has to be deleted before. In a cluster the job of Provision's user does
+// this. One call at a time may run.
+func CloseGenerations(ctx context.Context, nc *nats.Conn, cfg Config, g Generations, log *slog.Logger) error {
+	var errs []error
+	for _, s := range Streams(event.Billing, cfg.Partitions) {
+		s.Replicas = cfg.Replicas
+		if err := closeGeneration(ctx, nc, s, cfg.Partitions, g, log); err != nil {
+			errs = append(errs, fmt.Errorf("generations of %s: %w", s.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func closeGeneration(ctx context.Context, nc *nats.Conn, s journal.Stream, partitions int, g Generations, log *slog.Logger) error {
+	if err := journal.Ensure(ctx, nc, []journal.Stream{s}, partitions); err != nil {
+		return err
+	}
+	list, err := journal.Generations(ctx, nc, s)
+	if err != nil || !g.due(list[len(list)-1], time.Now()) {
+		return err
+	}
+	open := list[len(list)-1]
+	switch {
+	case len(list) > 1:
+		log.Warn("a generation is due to be closed, and the one before is not deleted yet", "stream", s.Name, "generation", open.Number)
+		return nil
+	case open.Number > 0 && g.Apart > 0 && open.Alone.IsZero():
+		return journal.NoteAlone(ctx, nc, open)
+	case open.Number > 0 && time.Since(open.Alone) < g.Apart:
+		return nil
+	}
+	err = journal.Advance(ctx, nc, s, partitions)
+	if errors.Is(err, journal.ErrGenerations) {
+		return nil // the name of the next one was in use a moment ago
+	}
+	if err == nil {
+		log.Info("a generation is closed, and the next one open", "stream", s.Name, "generation", open.Number, "bytes", open.Bytes)
+	}
+	return err
+}

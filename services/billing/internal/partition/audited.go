@@ -1,0 +1,35 @@
+package partition
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	auditEvery = 24 * time.Hour
+	auditLook  = time.Hour // between two looks whether an audit is due
+)
+
+// keepAudited audits what is new once a day, until ctx ends, if closed generations of the journal are to be deleted: only what was audited
+// is. Any replica's audit counts for all.
+func (p *Partition) keepAudited(ctx context.Context) {
+	if p.cfg.JournalRetention == 0 {
+		return
+	}
+	var begun time.Time // of the last one here, which may not have matched
+	p.sweep(ctx, auditLook, "what is new could not be audited yet", func() error {
+		last, _, err := p.snapshots.Audited(ctx)
+		if now := p.deps.Clock(); err != nil || now.Sub(last.Stored) < auditEvery || now.Sub(begun) < auditEvery {
+			return err
+		}
+		begun = p.deps.Clock()
+		run := p.audits.join(auditOptions{new: true}, p.runAudit)
+		select {
+		case <-run.done:
+			p.audits.take(&run.task)
+			return run.err
+		case <-ctx.Done():
+			return nil
+		}
+	})
+}
