@@ -30,8 +30,9 @@ var shared = sync.OnceValues(func() (filesys.FileSystem, error) {
 	if err := variant(memory, "dev", "dev-mongo", withMongo); err != nil {
 		return nil, err
 	}
-	// Backups need a secret of their own, so the production overlay has them as comments.
-	withBackup := strings.NewReplacer("# - ../../components/backup", "- ../../components/backup", "# - {name: quire/quire,", "- {name: quire/quire,")
+	// Backups need a secret of their own, and generations a setting, so the production overlay has them as comments.
+	withBackup := strings.NewReplacer("# - ../../components/backup", "- ../../components/backup", "# - {name: quire/quire,", "- {name: quire/quire,",
+		"# - ../../components/generations", "- ../../components/generations")
 	if err := variant(memory, "production", "backup", withBackup); err != nil {
 		return nil, err
 	}
@@ -116,7 +117,7 @@ func outside() map[string][]string {
 	return map[string][]string{
 		"quire-edge":    {"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_SECRET", "QUIRE_ADMIN_TOKEN"},
 		"quire-billing": stores, "quire-paste": stores, "quire-lite": stores, "quire-file": stores,
-		"quire-archive":   {"QUIRE_NATS_URL", "QUIRE_S3_URL"},
+		"quire-archive":   {"QUIRE_NATS_URL", "QUIRE_S3_URL", "QUIRE_RETENTION_NATS_URL"},
 		"checkpoint-key":  {"QUIRE_CHECKPOINT_KEY"},
 		"quire-provision": {"QUIRE_NATS_URL"},
 		"quire-backup":    append([]string{"BACKUP_TO", "AWS_ENDPOINT_URL", "AWS_REGION", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}, stores...),
@@ -177,8 +178,8 @@ func TestOverlaysAreSound(t *testing.T) {
 			if kinds["Deployment"] != 5 || kinds["StatefulSet"] < 2 || kinds["PodDisruptionBudget"] < 6 {
 				t.Errorf("not everything was rendered: %v", kinds)
 			}
-			if overlay == "backup" && kinds["CronJob"] != 1 {
-				t.Error("the lines of the production overlay that add backups don't")
+			if overlay == "backup" && kinds["CronJob"] != 2 {
+				t.Error("the lines of the production overlay that add backups and generations don't")
 			}
 			if !strings.HasPrefix(overlay, "dev") && kinds["Secret"] > 0 {
 				t.Error("the overlay contains a secret")

@@ -87,6 +87,13 @@ components: [../components/backup]
 images: [{name: quire/quire, newName: registry.example.com/quire/quire, newTag: 1.0.0}]`,
 			map[string]any{"backup": map[string]any{"enabled": true}},
 		},
+		"generations": {
+			`
+resources: [../overlays/production]
+components: [../components/generations]
+images: [{name: quire/billing, newName: registry.example.com/quire/billing, newTag: 1.0.0}]`,
+			map[string]any{"generations": map[string]any{"enabled": true}},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]any{"image": images}

@@ -42,7 +42,7 @@ func (e *editor) edit(kind, name string) {
 		e.set(scalar, `printf "provision-%d" .Release.Revision`, "metadata", "name")
 		e.pod(name, "spec", "template")
 	case "CronJob":
-		e.set(scalar, ".Values.backup.schedule | quote", "spec", "schedule")
+		e.set(scalar, ".Values."+name+".schedule | quote", "spec", "schedule")
 		e.pod(name, "spec", "jobTemplate", "spec", "template")
 	case "HorizontalPodAutoscaler":
 		e.set(scalar, service(name)+".minReplicas", "spec", "minReplicas")
@@ -101,7 +101,7 @@ func (e *editor) pod(name string, at ...string) {
 	case "nats":
 		values = ".Values.nats"
 		e.add(scalar, `include (print $.Template.BasePath "/made/nats-configuration.yaml") . | sha256sum`, slices.Concat(at, []string{"metadata", "annotations", "checksum/configuration"})...)
-	case "backup", "provision":
+	case "backup", "provision", "generations":
 		values = ".Values." + name
 	default:
 		e.add(scalar, `include (print $.Template.BasePath "/settings.yaml") . | sha256sum`, slices.Concat(at, []string{"metadata", "annotations", "checksum/configuration"})...)

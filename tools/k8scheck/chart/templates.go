@@ -33,6 +33,7 @@ func parts() []part {
 		{file: "keda.yaml", kustomization: "resources: [../components/keda/scaledobjects.yaml]", when: ".Values.keda.enabled"},
 		{file: "monitoring.yaml", kustomization: "components: [../components/monitoring]", when: ".Values.monitoring.enabled"},
 		{file: "backup.yaml", kustomization: "resources: [../components/backup/backup.yaml]", when: ".Values.backup.enabled"},
+		{file: "generations.yaml", kustomization: "resources: [../components/generations/generations.yaml]", when: ".Values.generations.enabled"},
 	}
 }
 
