@@ -66,7 +66,7 @@ func TestGenerationsAreReadAsOneJournal(t *testing.T) {
 			want[len(want)-1].Time = got.Time
 		}
 		first := uint64(1)
-		for g := range 5 {
+		for g := range 3 {
 			for n := range 3 {
 				data := fmt.Sprintf("%d of generation %d", n, g)
 				publish(t, nc, testSubject, data)
