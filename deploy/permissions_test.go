@@ -517,8 +517,8 @@ func TestGenerationsWithTheDeployedUsers(t *testing.T) {
 		}
 	}
 	// As on several servers, where a consumer shows that all of them know.
-	if m, err := job.Request("$JS.API.CONSUMER.CREATE.BILLING_0.x.billing.0.closed", []byte(`{"stream_name":"BILLING_0_ODD","config":{"name":"x","filter_subject":"billing.0.closed"}}`), patience); err != nil {
-		t.Errorf("%v, %v", m, err)
+	if m, err := job.Request("$JS.API.CONSUMER.CREATE.BILLING_0.x.billing.0.closed", []byte(`{"stream_name":"BILLING_0","config":{"name":"x","filter_subject":"billing.0.closed"}}`), patience); err != nil || !strings.Contains(string(m.Data), "stream not found") {
+		t.Errorf("%v, %v", m, err) // generation 3 has the other name
 	}
 	for _, subject := range []string{
 		"billing.0.usage", "billing.0.closed", "$JS.API.STREAM.DELETE.PASTE_0", "$JS.API.STREAM.DELETE.KV_QUIRE_MEMBERS", "$JS.API.STREAM.INFO.BILLING_0",

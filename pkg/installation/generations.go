@@ -55,16 +55,20 @@ func closeGeneration(ctx context.Context, nc *nats.Conn, s journal.Stream, parti
 		return err
 	}
 	list, err := journal.Generations(ctx, nc, s)
-	if err != nil || !g.due(list[len(list)-1], time.Now()) {
+	if err != nil {
 		return err
 	}
 	open := list[len(list)-1]
+	if len(list) == 1 && open.Number > 0 && g.Apart > 0 && open.Alone.IsZero() {
+		return journal.NoteAlone(ctx, nc, open)
+	}
+	if !g.due(open, time.Now()) {
+		return nil
+	}
 	switch {
 	case len(list) > 1:
 		log.Warn("a generation is due to be closed, and the one before is not deleted yet", "stream", s.Name, "generation", open.Number)
 		return nil
-	case open.Number > 0 && g.Apart > 0 && open.Alone.IsZero():
-		return journal.NoteAlone(ctx, nc, open)
 	case open.Number > 0 && time.Since(open.Alone) < g.Apart:
 		return nil
 	}

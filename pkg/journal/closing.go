@@ -19,8 +19,8 @@ import (
 
 const (
 	// closeWait bounds one call that closes a generation, and takeOver is the time after which another one takes it for killed.
-	closeWait = 20 * time.Second
-	takeOver  = time.Minute
+	closeWait = 10 * time.Second
+	takeOver  = 20 * time.Second
 )
 
 // proveWait bounds the wait for all servers to take note that a generation takes no messages any more.
@@ -29,8 +29,8 @@ const proveWait = 5 * time.Second
 // Advance closes the open generation of a journal and opens the next one. Publishers find nobody for the subjects meanwhile, for a
 // fraction of a second, and repeat. What a call that was killed has begun is ended by the next one, or by Ensure.
 //
-// ErrGenerations if the generation before has not been deleted, ErrUnavailable if not all servers of the stream answer, or take note in
-// time: then nothing has changed.
+// ErrGenerations if the generation before has not been deleted, ErrUnavailable if a server of the stream does not answer, or another
+// process is closing it: the generation stays open then, unless another error is joined.
 func Advance(ctx context.Context, nc *nats.Conn, s Stream, partitions int) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
@@ -76,7 +76,11 @@ func (c closing) run(ctx context.Context, name string) error {
 		if err := c.prove(ctx, config); err != nil {
 			return errors.Join(err, c.moveBack(context.WithoutCancel(ctx), name))
 		}
-		if config, err = c.end(ctx, name); err != nil {
+		config, err = c.end(ctx, name)
+		if errors.Is(err, ErrFull) { // it is full after this as it was before
+			err = errors.Join(err, c.moveBack(context.WithoutCancel(ctx), name))
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -109,7 +113,7 @@ func (c closing) move(ctx context.Context, config jetstream.StreamConfig) error 
 	moved := []string{ClosedSubject(c.stream.Name)}
 	if slices.Equal(config.Subjects, moved) {
 		_, since, _ := strings.Cut(config.Metadata[closerKey], " ")
-		if begun, err := time.Parse(time.RFC3339Nano, since); err == nil && time.Since(begun) < takeOver {
+		if begun, err := time.Parse(time.RFC3339Nano, since); err == nil && time.Since(begun).Abs() < takeOver { // clocks may differ
 			return errCloser
 		}
 	} else if err := c.answers(ctx); err != nil {
@@ -123,7 +127,7 @@ func (c closing) move(ctx context.Context, config jetstream.StreamConfig) error 
 
 // answers returns an error unless all servers of the stream do. One that is a few messages behind does: under load some server always is.
 func (c closing) answers(ctx context.Context) error {
-	r, err := Open(c.js.Conn(), c.stream.Name).Replication(ctx)
+	r, err := c.journal().Replication(ctx)
 	if err != nil {
 		return err
 	}
@@ -196,11 +200,23 @@ func (c closing) end(ctx context.Context, name string) (config jetstream.StreamC
 	}
 	config.Metadata[lastKey] = strconv.FormatUint(last, 10)
 	config.Metadata[closedKey] = now()
-	_, err = c.js.UpdateStream(ctx, config)
+	if _, err = c.js.UpdateStream(ctx, config); err != nil {
+		return config, err
+	}
+	// An update by another process may have opened the stream in between, since the servers compare nothing: then it has other messages.
+	e, err := c.journal().extent(ctx, name)
+	if err == nil && e.info.State.Last != last {
+		delete(config.Metadata, lastKey)
+		_, err = c.js.UpdateStream(ctx, config)
+		err = errors.Join(errCloser, err)
+	}
 	return config, err
 }
 
-// storeLast stores the last message after the one that is the last now, so that no other call can do so too.
+func (c closing) journal() *Journal { return Open(c.js.Conn(), c.stream.Name) }
+
+// storeLast stores the last message after the one that is the last now, so that no other call can do so too. If the next generation is
+// open, another call has.
 func (c closing) storeLast(ctx context.Context, name string) (uint64, error) {
 	config, err := c.readMine(ctx, name)
 	if err != nil {
@@ -210,9 +226,14 @@ func (c closing) storeLast(ctx context.Context, name string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	e, err := Open(c.js.Conn(), c.stream.Name).newest(ctx)
-	if err != nil {
+	e, err := c.journal().newest(ctx)
+	switch {
+	case err != nil:
 		return 0, err
+	case e.number == number+1:
+		return e.info.Config.FirstSeq - 1, nil
+	case e.name != name || !e.closing:
+		return 0, errCloser
 	}
 	m := nats.NewMsg(ClosedSubject(c.stream.Name))
 	m.Data = fmt.Appendf(nil, "generation %d ends", number)
@@ -244,15 +265,28 @@ func (c closing) next(ctx context.Context, closed jetstream.StreamConfig) error 
 	config.Name = generationName(s.Name, number+1)
 	config.FirstSeq = last + 1
 	config.Metadata[generationKey] = strconv.Itoa(number + 1)
-	if _, err := c.js.CreateStream(ctx, config); !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
+	if err := c.create(ctx, config); !errors.Is(err, jetstream.ErrStreamNameAlreadyInUse) {
 		return err
 	}
 	opened, err := c.js.Stream(ctx, config.Name)
 	if err != nil {
 		return err
 	}
-	if have := opened.CachedInfo().Config.Metadata[generationKey]; have != config.Metadata[generationKey] {
-		return fmt.Errorf("%w: %s is generation %q", ErrStreamConfig, config.Name, have)
+	have := opened.CachedInfo().Config
+	if have.Metadata[generationKey] != config.Metadata[generationKey] || have.FirstSeq != config.FirstSeq {
+		return fmt.Errorf("%w: %s is generation %q from %d on, want %d", ErrStreamConfig, config.Name, have.Metadata[generationKey], have.FirstSeq, config.FirstSeq)
 	}
 	return nil
+}
+
+// create creates a stream, with fewer copies if a server was lost a moment ago: nobody can write until it is there. Ensure adds the others.
+func (c closing) create(ctx context.Context, config jetstream.StreamConfig) error {
+	for {
+		_, err := c.js.CreateStream(ctx, config)
+		var api *jetstream.APIError
+		if !errors.As(err, &api) || api.ErrorCode != codeNoPeers || config.Replicas <= 1 {
+			return err
+		}
+		config.Replicas--
+	}
 }

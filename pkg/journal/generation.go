@@ -142,7 +142,7 @@ func (j *Journal) newest(ctx context.Context) (extent, error) {
 	at := int(j.open.Load()) % len(all)
 	e, err := j.extent(ctx, all[at])
 	missing := errors.Is(err, ErrNoStream)
-	if err != nil && !missing || !missing && !e.closed || len(all) == 1 {
+	if err != nil && !missing || !missing && !e.closing || len(all) == 1 {
 		return e, err
 	}
 	next, nextErr := j.extent(ctx, all[1-at])
@@ -163,7 +163,7 @@ func (j *Journal) extents(ctx context.Context) ([]extent, error) {
 		return nil, err
 	}
 	if newest.number == 0 {
-		return []extent{newest}, nil
+		return []extent{newest}, nil // there is no other one: newest has asked if it is closing
 	}
 	all := names(j.stream)
 	older, err := j.extent(ctx, all[1-slices.Index(all, newest.name)])
@@ -173,9 +173,16 @@ func (j *Journal) extents(ctx context.Context) ([]extent, error) {
 	case err != nil:
 		return nil, err
 	case older.number > newest.number: // opened meanwhile
-		return []extent{newest, older}, nil
+		older, newest = newest, older
 	}
+	older.end(newest)
 	return []extent{older, newest}, nil
+}
+
+// end has a generation end where the next one begins, whatever its leader knows of that.
+func (e *extent) end(next extent) {
+	e.closed, e.closing = true, true
+	e.Last = next.info.Config.FirstSeq - 1
 }
 
 // whole is what the extents are together: the replication of the newest one, and the extent of all.

@@ -212,7 +212,7 @@ func TestAClosingThatWasKilledIsFinished(t *testing.T) {
 	}
 }
 
-// TestOneClosesAGeneration at a time. One that was killed is taken over a minute later.
+// TestOneClosesAGeneration at a time. One that was killed is taken over 20 seconds later.
 func TestOneClosesAGeneration(t *testing.T) {
 	t.Parallel()
 	nc := journaltest.Start(t).Conn(t)
@@ -234,9 +234,44 @@ func TestOneClosesAGeneration(t *testing.T) {
 		t.Errorf("beside another one: %v", err)
 	}
 	generations(t, nc, 1)
-	moved(time.Now().Add(-time.Minute))
+	moved(time.Now().Add(-20 * time.Second))
 	advance(t, nc, billing(0))
 	generations(t, nc, 2)
+}
+
+// TestTheEndOfAGenerationIsWhereTheNextBegins, also if an update that was late has overwritten what was recorded.
+func TestTheEndOfAGenerationIsWhereTheNextBegins(t *testing.T) {
+	t.Parallel()
+	nc := journaltest.Start(t).Conn(t)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ensure(t, nc, billing(0))
+	var before jetstream.StreamConfig
+	change(t, js, func(c *jetstream.StreamConfig) { before = *c })
+	publish(t, nc, testSubject, "1")
+	advance(t, nc, billing(0))
+	publish(t, nc, testSubject, "3")
+	change(t, js, func(c *jetstream.StreamConfig) { c.Metadata = before.Metadata })
+	for _, j := range []*journal.Journal{journal.Open(nc, "BILLING_0"), journal.Open(nc, "BILLING_0")} {
+		read := 0
+		err := j.Replay(t.Context(), 0, 3, func(journal.Message) error { read++; return nil }, nil)
+		if last, lastErr := j.LastSequence(t.Context()); err != nil || lastErr != nil || read != 3 || last != 3 {
+			t.Errorf("%d messages were read, it ends at %d: %v, %v", read, last, err, lastErr)
+		}
+	}
+	if list := generations(t, nc, 2); !list[0].Closed.IsZero() || list[0].Last != 2 {
+		t.Errorf("%+v", list)
+	}
+	if err := journal.Advance(t.Context(), nc, billing(0), 1); !errors.Is(err, journal.ErrGenerations) {
+		t.Errorf("closed again: %v", err)
+	}
+	ensure(t, nc, billing(0))
+	if list := generations(t, nc, 2); list[0].Closed.IsZero() || list[0].Last != 2 || list[1].First != 3 {
+		t.Errorf("once provisioned: %+v", list)
+	}
+	deleteOldest(t, nc)
 }
 
 // TestManyCloseAtOnce: one of them does, and the generations follow one another.

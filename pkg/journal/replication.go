@@ -41,6 +41,7 @@ type streamInfo struct {
 		Replicas int               `json:"num_replicas"`
 		Subjects []string          `json:"subjects"`
 		Metadata map[string]string `json:"metadata"`
+		FirstSeq uint64            `json:"first_seq"` // of a generation after the first one
 	} `json:"config"`
 	Cluster struct {
 		Leader   string `json:"leader"`

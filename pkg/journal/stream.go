@@ -185,15 +185,14 @@ func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions in
 	if err != nil {
 		return err
 	}
+	have := list[len(list)-1].Config
 	for _, info := range list[:len(list)-1] {
-		if closed := info.Config; closed.Replicas < want.Replicas {
-			closed.Replicas = want.Replicas
+		if closed := info.Config; renewClosed(&closed, want, have.FirstSeq-1) {
 			if _, err := js.UpdateStream(ctx, closed); err != nil {
 				return fmt.Errorf("update %s: %w", closed.Name, err)
 			}
 		}
 	}
-	have := list[len(list)-1].Config
 	if isClosing(have, s) {
 		return newClosing(js, s, partitions).run(ctx, have.Name)
 	}
@@ -233,12 +232,12 @@ func streamsOf(ctx context.Context, js jetstream.JetStream, s Stream) (list []*j
 			return nil, err
 		}
 		info := existing.CachedInfo()
-		number, closed, err := generationOf(info.Config.Metadata)
+		number, _, err := generationOf(info.Config.Metadata)
 		if err != nil {
 			return nil, err
 		}
 		list = append(list, info)
-		if number == 0 && !closed {
+		if number == 0 && !isClosing(info.Config, s) {
 			break // there is no other one
 		}
 	}
@@ -272,6 +271,18 @@ func renew(have *jetstream.StreamConfig, want jetstream.StreamConfig) bool {
 	if id := want.Metadata[InstallationKey]; id != "" && have.Metadata[InstallationKey] == "" {
 		have.Metadata = maps.Clone(have.Metadata)
 		have.Metadata[InstallationKey], changed = id, true
+	}
+	return changed
+}
+
+// renewClosed is renew of a closed generation with so many messages, whose end another process may have overwritten.
+func renewClosed(closed *jetstream.StreamConfig, want jetstream.StreamConfig, last uint64) (changed bool) {
+	if closed.Replicas < want.Replicas {
+		closed.Replicas, changed = want.Replicas, true
+	}
+	if closed.Metadata[lastKey] == "" {
+		closed.Metadata = maps.Clone(closed.Metadata)
+		closed.Metadata[lastKey], closed.Metadata[closedKey], changed = strconv.FormatUint(last, 10), now(), true
 	}
 	return changed
 }
@@ -312,7 +323,11 @@ func (s Stream) config(partitions int) jetstream.StreamConfig {
 
 // Check returns ErrPartitions or ErrStreamConfig for a stream that services do not start with.
 func Check(have jetstream.StreamConfig, want Stream, partitions int) error {
-	return check(have, want.config(partitions))
+	config := want.config(partitions)
+	if isClosing(have, want) {
+		config.Subjects = []string{ClosedSubject(want.Name)}
+	}
+	return check(have, config)
 }
 
 // check compares the settings that keep messages safe and those that identify

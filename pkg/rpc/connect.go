@@ -66,7 +66,7 @@ func ConnectNow(ctx context.Context, url, name string, log *slog.Logger) (*nats.
 	return nc, nil
 }
 
-// ConnectOnce connects a caller whose requests must not arrive late: a lost connection is not made again.
+// ConnectOnce connects a caller whose requests must not arrive late: it does not reconnect.
 func ConnectOnce(url, name string) (*nats.Conn, error) {
 	nc, err := nats.Connect(url, nats.Name("quire "+name), nats.CustomInboxPrefix("_INBOX_"+name), nats.NoReconnect(), nats.Timeout(dialWait),
 		nats.PingInterval(pingEvery), nats.MaxPingsOutstanding(maxPings), nats.FlusherTimeout(writeWait))

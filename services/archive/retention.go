@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"quire.dev/pkg/archived"
@@ -31,7 +32,14 @@ var errAltered = errors.New("the journal and the archive have different messages
 // retention deletes closed generations of the billing journals from the NATS servers.
 type retention struct {
 	*Service
-	reported []string // why each partition's generation is kept, or the error, as logged last
+	reported []string             // why each partition's generation is kept, or the error, as logged last
+	overdue  []time.Duration      // how long each partition's generation has been past its retention, as known last
+	compared []journal.Generation // what was read back, by partition
+}
+
+func newRetention(s *Service) *retention {
+	n := s.cfg.PartitionCount
+	return &retention{Service: s, reported: make([]string, n), overdue: make([]time.Duration, n), compared: make([]journal.Generation, n)}
 }
 
 // retain deletes generations that are due, until ctx ends.
@@ -39,7 +47,7 @@ func (s *Service) retain(ctx context.Context) {
 	if s.cfg.Retention == 0 {
 		return
 	}
-	r := &retention{Service: s, reported: make([]string, s.cfg.PartitionCount)}
+	r := newRetention(s)
 	for {
 		r.round(ctx)
 		if !wait.For(ctx, min(retainEvery, max(s.cfg.Retention/10, time.Second))) {
@@ -50,7 +58,6 @@ func (s *Service) retain(ctx context.Context) {
 
 // round looks at each partition once.
 func (r *retention) round(ctx context.Context) {
-	overdue := time.Duration(0)
 	for p := range r.cfg.PartitionCount {
 		closed, waits, err := r.retire(ctx, p)
 		if ctx.Err() != nil {
@@ -66,11 +73,14 @@ func (r *retention) round(ctx context.Context) {
 		case waits != "" && waits != r.reported[p]:
 			log.Warn("a closed generation of a journal is past its retention and kept", "because", waits)
 		}
-		if r.reported[p] = waits; waits != "" && !closed.Closed.IsZero() {
-			overdue = max(overdue, r.since(closed)-r.cfg.Retention)
+		switch r.reported[p] = waits; {
+		case waits == "":
+			r.overdue[p] = 0
+		case !closed.Closed.IsZero(): // else the servers could not be asked
+			r.overdue[p] = r.since(closed) - r.cfg.Retention
 		}
 	}
-	r.metrics.overdue.Set(overdue.Seconds())
+	r.metrics.overdue.Set(slices.Max(r.overdue).Seconds())
 }
 
 // since is how long a generation has been closed.
@@ -85,7 +95,7 @@ func (r *retention) retire(ctx context.Context, partition int) (closed journal.G
 	if err != nil || len(generations) < 2 {
 		return closed, "", err
 	}
-	if closed = generations[0]; r.since(closed) < r.cfg.Retention {
+	if closed = generations[0]; closed.Closed.IsZero() || r.since(closed) < r.cfg.Retention {
 		return closed, "", nil
 	}
 	segments, err := archived.Segments(r.deps.Blobs, r.cfg.Installation(), r.cfg.PartitionCount, r.deps.Folder)
@@ -98,8 +108,11 @@ func (r *retention) retire(ctx context.Context, partition int) (closed journal.G
 	if audited, err := r.audited(ctx, stream.Name); err != nil || audited < closed.Last {
 		return closed, waitsForAudit, err
 	}
-	if err := r.readBack(ctx, stream.Name, segments, closed); err != nil {
-		return closed, "", err
+	if r.compared[partition] != closed { // else only the deletion failed
+		if err := r.readBack(ctx, stream.Name, segments, closed); err != nil {
+			return closed, "", err
+		}
+		r.compared[partition] = closed
 	}
 	return closed, "", r.remove(ctx, closed)
 }
@@ -132,8 +145,8 @@ func (r *retention) readBack(ctx context.Context, stream string, segments *segme
 	}, nil)
 }
 
-// remove deletes a generation by a connection of its own. It is not made again once it is lost, so that a request can't arrive when
-// another generation has the stream's name.
+// remove deletes a generation by a connection of its own, which does not reconnect: a request can't arrive when another generation has the
+// stream's name.
 func (r *retention) remove(ctx context.Context, closed journal.Generation) error {
 	deleting, err := r.deps.Deleting()
 	if err != nil {

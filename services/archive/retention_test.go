@@ -25,7 +25,7 @@ func (s *stack) retention(after time.Duration) *retention {
 	service := s.service(s.blobs)
 	service.cfg.Retention = after
 	service.deps.Deleting = func() (*nats.Conn, error) { return s.server.Conn(s.t), nil }
-	return &retention{Service: service, reported: make([]string, partitions)}
+	return newRetention(service)
 }
 
 // audited notes an audit as billing does.

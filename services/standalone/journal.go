@@ -97,7 +97,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		Begins:   func(stream string, first uint64) error { return p.begins(ctx, stream, first) },
 		Also:     alsoIn,
 		Closed: func(stream string, subjects []string) bool {
-			return isOf(stream, event.Billing) && slices.Equal(subjects, []string{closedSubject(stream)})
+			return isOf(stream, event.Billing) && slices.Equal(subjects, []string{journal.ClosedSubject(stream)})
 		},
 		Continued: func(stream string) string {
 			if !isOf(stream, event.Billing) {
@@ -161,9 +161,6 @@ func isOf(stream string, domains ...event.Domain) bool {
 	})
 }
 
-// closedSubject is that of the messages that close a journal's generations.
-func closedSubject(stream string) string { return journal.ClosedSubject(stream) }
-
 // alsoIn lists the subjects that a billing stream's messages may have besides those that it takes now. A closed one takes only the message that closes
 // it, and a restored one has such messages too.
 func alsoIn(stream string) []string {
@@ -171,7 +168,7 @@ func alsoIn(stream string) []string {
 	if _, err := fmt.Sscanf(stream, "BILLING_%d", &partition); err != nil {
 		return nil
 	}
-	return append(event.Billing.Subjects(partition), closedSubject(stream))
+	return append(event.Billing.Subjects(partition), journal.ClosedSubject(stream))
 }
 
 func (p *process) progress(what string, done, total int64) {
@@ -256,9 +253,10 @@ func (p *process) closeGenerations(ctx context.Context, nc *nats.Conn, cfg insta
 	}
 	for ctx.Err() == nil {
 		if g.Enabled() {
-			err := installation.CloseGenerations(ctx, nc, cfg, g, p.deps.Logger)
-			if p.journal != nil {
-				err = errors.Join(err, p.recordStreams(ctx, nc))
+			// What was deleted must not be looked for any more when the next one is closed, and what is opened must.
+			err := p.recordStreams(ctx, nc)
+			if err == nil {
+				err = errors.Join(installation.CloseGenerations(ctx, nc, cfg, g, p.deps.Logger), p.recordStreams(ctx, nc))
 			}
 			if err != nil && ctx.Err() == nil {
 				p.deps.Logger.Warn("a generation of a billing journal could not be closed yet", "error", err)
@@ -300,6 +298,9 @@ func (p *process) rememberJournals(ctx context.Context, nc *nats.Conn, blobs blo
 
 // recordStreams records the streams of all journals, so that the next start notices missing ones.
 func (p *process) recordStreams(ctx context.Context, nc *nats.Conn) error {
+	if p.journal == nil {
+		return nil
+	}
 	var names []string
 	for _, domain := range event.Domains() {
 		for _, s := range installation.Streams(domain, p.cfg.Partitions) {

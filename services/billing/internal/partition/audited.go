@@ -2,6 +2,7 @@ package partition
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -16,10 +17,11 @@ func (p *Partition) keepAudited(ctx context.Context) {
 	if p.cfg.JournalRetention == 0 {
 		return
 	}
-	var begun time.Time // of the last one here, which may not have matched
+	var begun time.Time                   // of the last one here, which may not have matched
+	due := auditEvery + rand.N(auditLook) // so that the replicas do not begin together
 	p.sweep(ctx, auditLook, "what is new could not be audited yet", func() error {
 		last, _, err := p.snapshots.Audited(ctx)
-		if now := p.deps.Clock(); err != nil || now.Sub(last.Stored) < auditEvery || now.Sub(begun) < auditEvery {
+		if now := p.deps.Clock(); err != nil || now.Sub(last.Stored) < due || now.Sub(begun) < auditEvery {
 			return err
 		}
 		begun = p.deps.Clock()
@@ -27,6 +29,9 @@ func (p *Partition) keepAudited(ctx context.Context) {
 		select {
 		case <-run.done:
 			p.audits.take(&run.task)
+			if run.err != nil {
+				begun = time.Time{} // such as a store that was away
+			}
 			return run.err
 		case <-ctx.Done():
 			return nil

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,6 +65,8 @@ func older(a, b string) bool {
 	return false
 }
 
+var errHalfClosed = errors.New("its generation is being closed, and the next one is not open")
+
 // streams examines the streams of all journals.
 func streams(ctx context.Context, nc *nats.Conn, cfg Config) []Finding {
 	const name = "journals"
@@ -86,6 +89,9 @@ func streams(ctx context.Context, nc *nats.Conn, cfg Config) []Finding {
 			for _, info := range list {
 				replicas[info.Config.Replicas]++
 				found = append(found, stream(want, info, cfg.Settings.Partitions)...)
+			}
+			if open := list[len(list)-1].Config; slices.Equal(open.Subjects, []string{journal.ClosedSubject(want.Name)}) {
+				found = append(found, failed("journal "+open.Name, errHalfClosed, "Nobody can write to this partition: run `billing provision`, which ends it."))
 			}
 		}
 	}
