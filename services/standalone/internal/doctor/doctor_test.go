@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
@@ -124,6 +125,48 @@ func TestJournalsAreExaminedInTheServer(t *testing.T) {
 	for ahead, result := range map[time.Duration]doctor.Result{3 * time.Second: doctor.Warn, -3 * time.Second: doctor.Warn, time.Minute: doctor.Fail, -time.Minute: doctor.Fail} {
 		want(t, examine(2, func() time.Time { return time.Now().Add(ahead) }), "clock of NATS", result, "differs")
 	}
+}
+
+// TestGenerationsAreExamined: a closed one is as it should be, and one that nobody continues is not.
+func TestGenerationsAreExamined(t *testing.T) {
+	s := journaltest.Start(t, journaltest.WithListener())
+	nc := s.Conn(t)
+	if err := installation.Provision(t.Context(), nc, installation.Config{Partitions: 1}); err != nil {
+		t.Fatal(err)
+	}
+	stream := installation.Stream(event.Billing, 0)
+	examine := func() []doctor.Finding {
+		return doctor.Examine(t.Context(), doctor.Config{Settings: settings(t, t.TempDir(), "QUIRE_NATS_URL="+s.URL(), "QUIRE_PARTITIONS=1")})
+	}
+	if err := journal.Advance(t.Context(), nc, stream, 1); err != nil {
+		t.Fatal(err)
+	}
+	found := examine()
+	want(t, found, "journals", doctor.Warn, "5 streams have one replica")
+	if doctor.Failed(found) && !onlyRoom(found) {
+		t.Errorf("%+v", found)
+	}
+	list, err := journal.Generations(t.Context(), nc, stream)
+	if err == nil {
+		err = journal.DeleteGeneration(t.Context(), nc, nc, list[0])
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := js.Stream(t.Context(), "BILLING_0_ODD")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := open.CachedInfo().Config
+	config.Subjects = []string{journal.ClosedSubject(stream.Name)}
+	if _, err := js.UpdateStream(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	want(t, examine(), "journal BILLING_0_ODD", doctor.Fail, "is being closed")
 }
 
 // onlyRoom reports whether nothing has failed but the room of this machine's disk.
