@@ -1,9 +1,7 @@
 package standalone
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -16,7 +14,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/admin"
-	"quire.dev/pkg/config"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/host"
@@ -102,33 +99,17 @@ func TestGenerationsAreClosedUnderLoad(t *testing.T) {
 	}
 }
 
-// runClosing runs a quire that closes generations of 32 KiB, until do returns.
+// runClosing runs a quire that closes generations of 32 KiB or ten seconds, until do returns. It looks each second.
 func runClosing(t *testing.T, folder string, do func(*Quire)) {
 	t.Helper()
-	var log lockedBuffer
-	q, err := New(host.Settings{
-		Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), Partitions: 2, ContentRetention: 24 * time.Hour, GenerationBytes: 32 << 10,
-		CheckpointInterval: time.Second,
-	}, Deps{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	log, err := runQuire(t, host.Settings{
+		Data: folder, Partitions: 2, GenerationBytes: 32 << 10, GenerationAge: 10 * time.Second, CheckpointInterval: time.Second,
+	}, Deps{}, do)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v\n%s", err, log)
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	ended := make(chan error, 1)
-	go func() { ended <- q.Run(ctx) }()
-	select {
-	case err := <-ended:
-		t.Fatal(err)
-	case <-q.Ready():
-	}
-	do(q)
-	stop()
-	if err := <-ended; err != nil {
-		t.Fatalf("%v\n%s", err, log.String())
-	}
-	if text := log.String(); strings.Contains(text, "level=ERROR") {
-		t.Errorf("it logs errors:\n%s", text)
+	if strings.Contains(log, "level=ERROR") {
+		t.Errorf("it logs errors:\n%s", log)
 	}
 }
 

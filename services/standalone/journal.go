@@ -251,16 +251,18 @@ func (p *process) closeGenerations(ctx context.Context, nc *nats.Conn, cfg insta
 	if g.Age > 0 {
 		every = min(every, max(g.Age/10, time.Second))
 	}
+	if !g.Enabled() {
+		<-ctx.Done()
+		return
+	}
 	for ctx.Err() == nil {
-		if g.Enabled() {
-			// What was deleted must not be looked for any more when the next one is closed, and what is opened must.
-			err := p.recordStreams(ctx, nc)
-			if err == nil {
-				err = errors.Join(installation.CloseGenerations(ctx, nc, cfg, g, p.deps.Logger), p.recordStreams(ctx, nc))
-			}
-			if err != nil && ctx.Err() == nil {
-				p.deps.Logger.Warn("a generation of a billing journal could not be closed yet", "error", err)
-			}
+		// What was deleted must not be looked for any more when the next one is closed, and what is opened must.
+		err := p.recordStreams(ctx, nc)
+		if err == nil {
+			err = errors.Join(installation.CloseGenerations(ctx, nc, cfg, g, p.deps.Logger), p.recordStreams(ctx, nc))
+		}
+		if err != nil && ctx.Err() == nil {
+			p.deps.Logger.Warn("a generation of a billing journal could not be closed yet", "error", err)
 		}
 		wait.For(ctx, every)
 	}

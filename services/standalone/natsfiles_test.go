@@ -35,11 +35,16 @@ func TestTheEmbeddedServerIsOneWhoseFilesAreKnown(t *testing.T) {
 // runWith runs a quire that logs to the string it returns, beside how Run ended. do is called with it once it serves.
 func runWith(t *testing.T, folder string, deps Deps, do func(*Quire)) (string, error) {
 	t.Helper()
+	return runQuire(t, host.Settings{Data: folder, Partitions: 1}, deps, do)
+}
+
+// runQuire is runWith with more settings.
+func runQuire(t *testing.T, settings host.Settings, deps Deps, do func(*Quire)) (string, error) {
+	t.Helper()
 	var log lockedBuffer
 	deps.Logger = slog.New(slog.NewTextHandler(&log, nil))
-	q, err := New(host.Settings{
-		Listen: "127.0.0.1:0", Data: folder, AdminToken: config.Secret(testAdminToken), Partitions: 1, ContentRetention: 24 * time.Hour,
-	}, deps)
+	settings.Listen, settings.AdminToken, settings.ContentRetention = "127.0.0.1:0", config.Secret(testAdminToken), 24*time.Hour
+	q, err := New(settings, deps)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -154,19 +154,26 @@ func drawnRequests(t *testing.T, folder string, journals []export.Journal, rando
 	return requests[:4]
 }
 
-// beginsLater has journals that begin later show, audit, explain, export, back up and restore the same.
-func (a *archivedInstallation) beginsLater(t *testing.T) {
+// drawn returns a copy that may be changed, drawn requests of it, and their explanations.
+func (a *archivedInstallation) drawn(t *testing.T) (changing *archivedInstallation, random *rand.Rand, requests, explained []string) {
+	t.Helper()
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	a = a.clone(t)
+	random = rand.New(rand.NewPCG(seed, 0))
+	changing = a.clone(t)
 	exported := filepath.Join(t.TempDir(), "export")
-	requests := drawnRequests(t, exported, exportTo(t, a.folder, a.settings, exported).Journals, random)
-	c := launch(t, a.folder, a.settings...)
-	want := a.explains(t, a.folder, requests)
+	requests = drawnRequests(t, exported, exportTo(t, changing.folder, a.settings, exported).Journals, random)
+	c := launch(t, changing.folder, a.settings...)
+	explained = changing.explains(t, changing.folder, requests)
 	if err := c.end(t, syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
+	return changing, random, requests, explained
+}
+
+// beginsLater has journals that begin later show, audit, explain, export, back up and restore the same.
+func (a *archivedInstallation) beginsLater(t *testing.T) {
+	a, random, requests, want := a.drawn(t)
 	a.journals = a.export(t, a.folder) // with what the start has added
 
 	firsts := a.trim(t, random)
@@ -174,7 +181,7 @@ func (a *archivedInstallation) beginsLater(t *testing.T) {
 	if got := a.export(t, a.folder); !reflect.DeepEqual(got, a.journals) {
 		t.Fatalf("exported are\n%+v\nbefore:\n%+v", got, a.journals)
 	}
-	c = launch(t, a.folder, a.settings...)
+	c := launch(t, a.folder, a.settings...)
 	if got := a.begins(t, a.folder); !slices.Equal(got, firsts) {
 		t.Errorf("the journals begin with %v, want %v", got, firsts)
 	}

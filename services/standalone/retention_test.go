@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -58,20 +57,10 @@ func (a *archivedInstallation) untilGenerations(t *testing.T, what string, is fu
 // generationsPass closes and deletes generations, kills the process meanwhile, and has everything show, audit, explain, export, back up and
 // restore the same.
 func (a *archivedInstallation) generationsPass(t *testing.T) {
-	seed := rand.Uint64()
-	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	a = a.clone(t)
-	exported := filepath.Join(t.TempDir(), "export")
-	requests := drawnRequests(t, exported, exportTo(t, a.folder, a.settings, exported).Journals, random)
-	c := launch(t, a.folder, a.settings...)
-	want := a.explains(t, a.folder, requests)
-	if err := c.end(t, syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	a, random, requests, want := a.drawn(t)
 	passing := append(slices.Clip(a.settings), "QUIRE_GENERATION_AGE=1s", "QUIRE_JOURNAL_RETENTION=1s")
 	for number := 1; number <= 3; number++ {
-		c = launch(t, a.folder, passing...)
+		c := launch(t, a.folder, passing...)
 		a.use(t, c.base)
 		a.untilGenerations(t, "a closed generation", func(list []journal.Generation) bool {
 			open := list[len(list)-1]
@@ -93,7 +82,7 @@ func (a *archivedInstallation) generationsPass(t *testing.T) {
 		a.untilGenerations(t, "a deleted generation", func(list []journal.Generation) bool { return len(list) == 1 })
 		_ = c.end(t, []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}[random.IntN(2)])
 	}
-	c = launch(t, a.folder, a.settings...)
+	c := launch(t, a.folder, a.settings...)
 	firsts := a.begins(t, a.folder)
 	t.Log("the journals begin with", firsts)
 	if slices.Contains(firsts, 1) {
