@@ -1,9 +1,11 @@
 package partition
 
 import (
+	"cmp"
 	"context"
 
 	"quire.dev/pkg/event"
+	"quire.dev/services/billing/internal/projection"
 )
 
 const (
@@ -24,48 +26,50 @@ func (p *Partition) entries(ctx context.Context, id event.AccountID, q *event.En
 	if err := p.position.Until(ctx, sequence); err != nil { // the fold is ahead of the projection
 		return nil, err
 	}
-	page := &event.EntriesAnswer{Newest: newest, After: q.GetAfter()}
-	kept, err := p.projection.EntriesAfter(ctx, id, 0, 1)
+	page := &event.EntriesAnswer{Newest: newest}
+	if newest > 0 {
+		page.NewestHash = hash[:]
+	}
+	run, err := p.entriesKept(ctx, id, q, page)
 	if err != nil {
 		return nil, err
 	}
-	page.Kept = kept.First
-	if page.Newest > 0 {
-		page.NewestHash = hash[:]
-	}
-	if q.After == nil {
-		page.After = newest
-		if kept.First > 0 {
-			page.After = kept.First - 1
-		}
-	}
-	if page.After == newest {
+	switch {
+	case page.After == newest:
 		page.AfterHash = page.NewestHash
-	} else if err := p.addEntries(ctx, id, q, page); err != nil {
-		return nil, err
+	case page.After < newest && run.First == page.After+1:
+		page.AfterHash = run.Before[:]
+		page.Entries = run.Data[:min(uint64(len(run.Data)), (newest-page.After)*event.EntryBytes)]
 	}
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Entries{Entries: page}
 	return answer, nil
 }
 
-// addEntries adds the entries after page.After, up to page.Newest.
-func (p *Partition) addEntries(ctx context.Context, id event.AccountID, q *event.EntriesQuery, page *event.EntriesAnswer) error {
-	if page.After > page.Newest {
-		return nil
+// entriesKept returns the entries that are kept of those that a query asks for, and sets After and Kept. Without a number to begin
+// after they are from the same read as the first that is kept, since entries are deleted meanwhile.
+func (p *Partition) entriesKept(ctx context.Context, id event.AccountID, q *event.EntriesQuery, page *event.EntriesAnswer) (run projection.EntryRun, err error) {
+	limit := int(min(cmp.Or(q.GetLimit(), defaultEntries), maxEntries))
+	if q.After == nil {
+		if run, err = p.projection.EntriesAfter(ctx, id, 0, limit); err != nil {
+			return run, err
+		}
+		page.Kept, page.After = run.First, page.Newest
+		if run.First > 0 {
+			page.After = run.First - 1
+		}
+		return run, nil
 	}
-	limit := uint64(q.GetLimit())
-	if limit == 0 {
-		limit = defaultEntries
-	}
-	run, err := p.projection.EntriesAfter(ctx, id, page.After, int(min(limit, maxEntries, page.Newest-page.After)))
+	first, err := p.projection.EntriesAfter(ctx, id, 0, 1)
 	if err != nil {
-		return err
+		return run, err
 	}
-	if run.First == page.After+1 {
-		page.AfterHash, page.Entries = run.Before[:], run.Data
-		return nil
+	page.Kept, page.After = first.First, q.GetAfter()
+	if page.After >= page.Newest {
+		return run, nil
 	}
-	page.Kept = run.First // earlier ones are being deleted
-	return nil
+	if run, err = p.projection.EntriesAfter(ctx, id, page.After, limit); err == nil && run.First != page.After+1 {
+		page.Kept = run.First // earlier ones are being deleted
+	}
+	return run, err
 }
