@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -62,6 +63,11 @@ func New(settings Settings, log *slog.Logger) *Process {
 		Settings: settings, Log: log, Metrics: telemetry.NewMetrics(), Health: telemetry.NewHealth(),
 		Grace: lifecycle.DefaultGrace, group: lifecycle.New(log),
 	}
+}
+
+// Logger returns the program's logger.
+func (s Settings) Logger(program Program, w io.Writer) *slog.Logger {
+	return telemetry.NewLogger(w, telemetry.LogConfig{Service: program.String(), Level: s.LogLevel, Text: s.LogFormat == "text"})
 }
 
 // Main is the main function of a service's binary; its result is the exit status. It reads the settings and connects to the

@@ -2,7 +2,6 @@ package host
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -11,7 +10,6 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/proof"
-	"quire.dev/pkg/telemetry"
 	"quire.dev/pkg/witness"
 )
 
@@ -493,9 +491,4 @@ func ReadSettings(program Program, environ []string) (Settings, error) {
 		}
 	}
 	return s, r.Err()
-}
-
-// Logger returns the program's logger.
-func (s Settings) Logger(program Program, w io.Writer) *slog.Logger {
-	return telemetry.NewLogger(w, telemetry.LogConfig{Service: program.String(), Level: s.LogLevel, Text: s.LogFormat == "text"})
 }

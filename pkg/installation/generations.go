@@ -17,8 +17,8 @@ import (
 type Generations struct {
 	Bytes int64
 	Age   time.Duration // of its first message
-	// Apart is the time from when a generation was found to be deleted until a stream has its name again. A request to delete that is
-	// under way must not come later. 0 suffices where one process does both.
+	// Apart is the time from when a generation was seen to be deleted until a stream has its name again, so that a late request to delete
+	// does not meet the wrong one. 0 suffices where one process does both.
 	Apart time.Duration
 }
 
@@ -36,9 +36,9 @@ func (g Generations) due(open journal.Generation, now time.Time) bool {
 	return g.Bytes > 0 && open.Bytes >= uint64(g.Bytes) || g.Age > 0 && now.Sub(open.Oldest) >= g.Age
 }
 
-// CloseGenerations closes the generations of billing journals that are due, one partition after the other, and ends what an earlier call that
-// was killed has begun. It waits for no generation that another one has to be deleted before. In a cluster the job of Provision's user does
-// this. One call at a time may run.
+// CloseGenerations closes the generations of billing journals that are due, one partition after the other, and finishes what a killed call left.
+// It does not wait where the generation before must be deleted first. In a cluster the job of Provision's user calls it. Only one call may run
+// at a time.
 func CloseGenerations(ctx context.Context, nc *nats.Conn, cfg Config, g Generations, log *slog.Logger) error {
 	var errs []error
 	for _, s := range Streams(event.Billing, cfg.Partitions) {

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,11 +22,11 @@ const (
 	takeOver  = 20 * time.Second
 )
 
-// proveWait bounds the wait for all servers to take note that a generation takes no messages any more.
+// proveWait bounds the wait until all servers know that a generation takes no more messages.
 const proveWait = 5 * time.Second
 
 // Advance closes the open generation of a journal and opens the next one. Publishers find nobody for the subjects meanwhile, for a
-// fraction of a second, and repeat. What a call that was killed has begun is ended by the next one, or by Ensure.
+// fraction of a second, and repeat. The next call, or Ensure, finishes what a killed one left.
 //
 // ErrGenerations if the generation before has not been deleted, ErrUnavailable if a server of the stream does not answer, or another
 // process is closing it: the generation stays open then, unless another error is joined.
@@ -65,7 +64,7 @@ func newClosing(js jetstream.JetStream, s Stream, partitions int) closing {
 func (c closing) run(ctx context.Context, name string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWait)
 	defer cancel()
-	config, err := c.read(ctx, name)
+	config, err := configOf(ctx, c.js, name)
 	if err != nil {
 		return err
 	}
@@ -87,19 +86,9 @@ func (c closing) run(ctx context.Context, name string) error {
 	return c.next(ctx, config)
 }
 
-func (c closing) read(ctx context.Context, name string) (jetstream.StreamConfig, error) {
-	existing, err := c.js.Stream(ctx, name)
-	if err != nil {
-		return jetstream.StreamConfig{}, err
-	}
-	config := existing.CachedInfo().Config
-	config.Metadata = maps.Clone(config.Metadata)
-	return config, nil
-}
-
-// readMine is read of a stream that this call is closing. Another one may have taken over.
+// readMine reads the configuration of a stream that this call is closing. Another one may have taken over.
 func (c closing) readMine(ctx context.Context, name string) (jetstream.StreamConfig, error) {
-	config, err := c.read(ctx, name)
+	config, err := configOf(ctx, c.js, name)
 	if id, _, _ := strings.Cut(config.Metadata[closerKey], " "); err == nil && id != c.id {
 		err = errCloser
 	}
@@ -110,8 +99,7 @@ var errCloser = fmt.Errorf("%w: another process is closing its generation", ErrU
 
 // move takes the stream's subjects away. From then on no leader that knows of it stores a message.
 func (c closing) move(ctx context.Context, config jetstream.StreamConfig) error {
-	moved := []string{ClosedSubject(c.stream.Name)}
-	if slices.Equal(config.Subjects, moved) {
+	if IsClosing(c.stream.Name, config.Subjects) {
 		_, since, _ := strings.Cut(config.Metadata[closerKey], " ")
 		if begun, err := time.Parse(time.RFC3339Nano, since); err == nil && time.Since(begun).Abs() < takeOver { // clocks may differ
 			return errCloser
@@ -119,7 +107,7 @@ func (c closing) move(ctx context.Context, config jetstream.StreamConfig) error 
 	} else if err := c.answers(ctx); err != nil {
 		return err
 	}
-	config.Subjects = moved
+	config.Subjects = []string{ClosedSubject(c.stream.Name)}
 	config.Metadata[closerKey] = c.id + " " + now()
 	_, err := c.js.UpdateStream(ctx, config)
 	return err

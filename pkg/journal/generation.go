@@ -26,14 +26,14 @@ const (
 	generationKey = "quire-generation" // its number; missing: 0
 	lastKey       = "quire-last"       // sequence of the last message of a closed one
 	closedKey     = "quire-closed"     // time at which it was closed
-	aloneKey      = "quire-alone"      // time at which an open one was found without the one before
+	aloneKey      = "quire-alone"      // time at which the one before an open one was seen to be deleted
 	closerKey     = "quire-closer"     // id of the call that closes it, and since when
 )
 
 // closedToken ends the subject of the message that is the last one of a generation.
 const closedToken = ".closed"
 
-// silentWait is the time without an answer after which a server is taken for lost. Servers are heard from each second.
+// silentWait is the time without an answer after which a server counts as lost. Servers are heard from each second.
 const silentWait = 3 * time.Second
 
 // ErrGenerations: the generation before the open one must be deleted first.
@@ -47,7 +47,7 @@ type Generation struct {
 	Closed      time.Time // zero: it is open
 	Created     time.Time
 	Oldest      time.Time // of the first message; zero: there is none
-	Alone       time.Time // when NoteAlone found the one before it gone; zero: it has not
+	Alone       time.Time // when the one before it was seen to be deleted; zero: it was not
 	Bytes       uint64
 }
 
@@ -67,6 +67,11 @@ func ClosedSubject(stream string) string {
 	return strings.ToLower(strings.Replace(Name(stream), "_", ".", 1)) + closedToken
 }
 
+// IsClosing reports whether a stream with these subjects takes no message but the last one of its generation.
+func IsClosing(stream string, subjects []string) bool {
+	return slices.Equal(subjects, []string{ClosedSubject(stream)})
+}
+
 // closes reports whether a message is the last one of its generation, or was to be: an attempt that failed leaves one in between.
 func closes(stream, subject string) bool {
 	return strings.HasPrefix(stream, forever) && strings.HasSuffix(subject, closedToken)
@@ -77,7 +82,7 @@ func names(stream string) []string {
 	if !strings.HasPrefix(stream, forever) {
 		return []string{stream}
 	}
-	return []string{stream, stream + oddSuffix}
+	return []string{stream, OtherStream(stream)}
 }
 
 // extent is one generation, as its leader reports it.
@@ -113,7 +118,7 @@ func (j *Journal) extent(ctx context.Context, name string) (extent, error) {
 
 func (e *extent) parse(info *streamInfo) (err error) {
 	if e.number, e.closed, err = generationOf(info.Config.Metadata); err != nil || !e.closed {
-		e.closing = len(info.Config.Subjects) == 1 && closes(e.name, info.Config.Subjects[0])
+		e.closing = IsClosing(e.name, info.Config.Subjects)
 		return err
 	}
 	e.closing = true
@@ -165,8 +170,7 @@ func (j *Journal) extents(ctx context.Context) ([]extent, error) {
 	if newest.number == 0 {
 		return []extent{newest}, nil // there is no other one: newest has asked if it is closing
 	}
-	all := names(j.stream)
-	older, err := j.extent(ctx, all[1-slices.Index(all, newest.name)])
+	older, err := j.extent(ctx, OtherStream(newest.name))
 	switch {
 	case errors.Is(err, ErrNoStream):
 		return []extent{newest}, nil
@@ -231,26 +235,35 @@ func Generations(ctx context.Context, nc *nats.Conn, s Stream) ([]Generation, er
 	return list, nil
 }
 
-// NoteAlone notes in the open generation that it found the one before gone, unless it is noted.
+// NoteAlone records in the open generation that the one before is deleted, unless that is recorded.
 func NoteAlone(ctx context.Context, nc *nats.Conn, open Generation) error {
 	js, err := jetstream.New(nc)
 	if err != nil {
 		return fmt.Errorf("open jetstream: %w", err)
 	}
-	existing, err := js.Stream(ctx, open.Stream)
+	config, err := configOf(ctx, js, open.Stream)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", open.Stream, err)
 	}
-	config := existing.CachedInfo().Config
 	if config.Metadata[aloneKey] != "" {
 		return nil
 	}
-	config.Metadata = maps.Clone(config.Metadata)
 	config.Metadata[aloneKey] = now()
 	if _, err := js.UpdateStream(ctx, config); err != nil {
 		return fmt.Errorf("update %s: %w", open.Stream, err)
 	}
 	return nil
+}
+
+// configOf reads the configuration of a stream. Its metadata may be changed.
+func configOf(ctx context.Context, js jetstream.JetStream, stream string) (jetstream.StreamConfig, error) {
+	existing, err := js.Stream(ctx, stream)
+	if err != nil {
+		return jetstream.StreamConfig{}, err
+	}
+	config := existing.CachedInfo().Config
+	config.Metadata = maps.Clone(config.Metadata)
+	return config, nil
 }
 
 // now is a time in metadata.

@@ -52,28 +52,10 @@ func Restore(ctx context.Context, nc *nats.Conn, s Stream, partitions int, creat
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	request, err := json.Marshal(struct {
-		Config jetstream.StreamConfig `json:"config"`
-		State  struct{}               `json:"state"`
-	}{Config: config})
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
 	r := restore{nc: nc}
-	var answer struct {
-		Error   *apiError `json:"error"`
-		Deliver string    `json:"deliver_subject"`
-	}
-	if err := r.ask(ctx, apiPrefix+"STREAM.RESTORE."+s.Name, request, restoreWait, &answer); err != nil {
+	if err := r.begin(ctx, config); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	if answer.Error != nil {
-		if answer.Error.ErrCode == codeNameExists {
-			return fmt.Errorf("%s: %w", what, ErrExists)
-		}
-		return fmt.Errorf("%s: %w", what, answer.Error)
-	}
-	r.subject = answer.Deliver
 	read, count := uint64(0), uint64(0)
 	counting := func() (natsfiles.Message, bool, error) {
 		m, ok, err := next()
@@ -128,6 +110,32 @@ func peek(next func() (Message, bool, error)) (first uint64, all func() (Message
 type restore struct {
 	nc      *nats.Conn
 	subject string
+}
+
+// begin asks the server to create the stream.
+func (r *restore) begin(ctx context.Context, config jetstream.StreamConfig) error {
+	request, err := json.Marshal(struct {
+		Config jetstream.StreamConfig `json:"config"`
+		State  struct{}               `json:"state"`
+	}{Config: config})
+	if err != nil {
+		return err
+	}
+	var answer struct {
+		Error   *apiError `json:"error"`
+		Deliver string    `json:"deliver_subject"`
+	}
+	if err := r.ask(ctx, apiPrefix+"STREAM.RESTORE."+config.Name, request, restoreWait, &answer); err != nil {
+		return err
+	}
+	if answer.Error != nil {
+		if answer.Error.ErrCode == codeNameExists {
+			return ErrExists
+		}
+		return answer.Error
+	}
+	r.subject = answer.Deliver
+	return nil
 }
 
 func (r *restore) ask(ctx context.Context, subject string, data []byte, wait time.Duration, answer any) error {

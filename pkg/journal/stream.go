@@ -254,7 +254,7 @@ func streamsOf(ctx context.Context, js jetstream.JetStream, s Stream) (list []*j
 
 // isClosing reports whether the newest generation of a stream takes no messages.
 func isClosing(have jetstream.StreamConfig, s Stream) bool {
-	return have.Metadata[lastKey] != "" || slices.Equal(have.Subjects, []string{ClosedSubject(s.Name)})
+	return have.Metadata[lastKey] != "" || IsClosing(s.Name, have.Subjects)
 }
 
 // renew upgrades the settings of an existing stream and reports whether

@@ -97,7 +97,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		Begins:   func(stream string, first uint64) error { return p.begins(ctx, stream, first) },
 		Also:     alsoIn,
 		Closed: func(stream string, subjects []string) bool {
-			return isOf(stream, event.Billing) && slices.Equal(subjects, []string{journal.ClosedSubject(stream)})
+			return isOf(stream, event.Billing) && journal.IsClosing(stream, subjects)
 		},
 		Continued: func(stream string) string {
 			if !isOf(stream, event.Billing) {

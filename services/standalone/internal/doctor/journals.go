@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -90,7 +89,7 @@ func streams(ctx context.Context, nc *nats.Conn, cfg Config) []Finding {
 				replicas[info.Config.Replicas]++
 				found = append(found, stream(want, info, cfg.Settings.Partitions)...)
 			}
-			if open := list[len(list)-1].Config; slices.Equal(open.Subjects, []string{journal.ClosedSubject(want.Name)}) {
+			if open := list[len(list)-1].Config; journal.IsClosing(want.Name, open.Subjects) {
 				found = append(found, failed("journal "+open.Name, errHalfClosed, "Nobody can write to this partition: run `billing provision`, which ends it."))
 			}
 		}
