@@ -23,11 +23,8 @@ type Options struct {
 	Expected []string
 	// Clean means that the last shutdown was orderly, so that no record may be incomplete.
 	Clean bool
-	// Forever reports whether a stream keeps every message. nil: no stream does.
+	// Forever reports whether a stream keeps every message, from the first one of its description on. nil: no stream does.
 	Forever func(stream string) bool
-	// Begins returns an error unless a stream that keeps every message may begin with the message first, which is not its first one:
-	// the messages before it are elsewhere. nil: it may not.
-	Begins func(stream string, first uint64) error
 	// Gapless reports whether a stream loses messages only at its beginning. nil: only those that keep every message.
 	Gapless func(stream string) bool
 	// Also lists subjects that a stream's messages may have besides those of its description. nil: none.
@@ -362,7 +359,7 @@ func (c *checker) join(s *Stream, p *plan, spans []span, indexed uint64) error {
 	return nil
 }
 
-// begins checks that a stream has lost none of its messages from its first one on, and that those before are elsewhere.
+// begins checks that a stream has lost none of its messages, from the first one of its description on.
 func (c *checker) begins(p *plan, spans []span, first uint64) error {
 	for i, sp := range spans {
 		if sp.deleted >= first {
@@ -370,15 +367,8 @@ func (c *checker) begins(p *plan, spans []span, first uint64) error {
 		}
 	}
 	c.firsts[p.name] = first
-	before, ok := c.described[c.opts.Continued(p.name)]
-	if described := c.described[p.name].First; first == 1 || ok && first == described && before.First < described {
-		return nil // the stream that it continues is checked by itself
-	}
-	if c.opts.Begins == nil {
-		return damageError(p.dir, 0, "journal %s does not begin with its first message", p.name)
-	}
-	if err := c.opts.Begins(p.name, first); err != nil {
-		return damageError(p.dir, 0, "journal %s does not begin with its first message, but with %d: %v", p.name, first, err)
+	if want := max(c.described[p.name].First, 1); first != want {
+		return damageError(p.dir, 0, "journal %s does not begin with its first message, %d, but with %d", p.name, want, first)
 	}
 	return nil
 }

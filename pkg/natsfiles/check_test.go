@@ -322,35 +322,6 @@ func TestDeletedMessageOfAnEverlastingJournalIsRefused(t *testing.T) {
 	}
 }
 
-// TestAnEverlastingJournalMayBeginLater if the messages before are elsewhere: one that lacks its first block, and one without any message.
-func TestAnEverlastingJournalMayBeginLater(t *testing.T) {
-	dir := store(t, true, 50) // all of the second one
-	remove(t, blocks(t, dir, forever)[0])
-	remove(t, filepath.Join(dir, streamFolder, forever, "msgs", "index.db"))
-	opts := options()
-	opts.Forever = func(string) bool { return true }
-	begins, elsewhere := map[string]uint64{}, true
-	opts.Begins = func(stream string, first uint64) error {
-		if begins[stream] = first; !elsewhere && stream == forever {
-			return errors.New("the archive ends before")
-		}
-		return nil
-	}
-	r, err := Check(t.Context(), dir, opts)
-	if err != nil || begins[purged] != 51 || begins[forever] < 2 {
-		t.Fatalf("begins with %v: %v", begins, err)
-	}
-	for _, s := range r.Streams {
-		if s.Name == forever && s.First != begins[forever] {
-			t.Errorf("%+v, and %d was asked for", s, begins[forever])
-		}
-	}
-	elsewhere = false
-	if _, err := Check(t.Context(), dir, opts); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "the archive ends before") {
-		t.Errorf("with messages that are nowhere: %v", err)
-	}
-}
-
 func TestBudgetReadsTheNewestBlocks(t *testing.T) {
 	dir := store(t, false, 0)
 	opts := options()

@@ -20,14 +20,8 @@ const (
 // generations are the options for a stream and the one that continues it.
 func generations() Options {
 	return Options{
-		Expected: []string{forever, odd},
-		Forever:  func(string) bool { return true },
-		Begins: func(stream string, first uint64) error {
-			if stream != odd || first != atClosing+1 {
-				return errors.New("the archive has no such end")
-			}
-			return nil
-		},
+		Expected:  []string{forever, odd},
+		Forever:   func(string) bool { return true },
 		Also:      func(string) []string { return []string{"usage", "closed"} },
 		Closed:    func(_ string, subjects []string) bool { return len(subjects) == 1 && subjects[0] == "closed" },
 		Continued: func(missing string) string { return map[string]string{forever: odd, odd: forever}[missing] },

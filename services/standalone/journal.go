@@ -13,7 +13,6 @@ import (
 
 	"quire.dev/pkg/archived"
 	"quire.dev/pkg/blob"
-	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
@@ -94,7 +93,6 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		Expected: p.folder.Streams(),
 		Clean:    clean,
 		Forever:  func(stream string) bool { return isOf(stream, event.Billing) },
-		Begins:   func(stream string, first uint64) error { return p.begins(ctx, stream, first) },
 		Also:     alsoIn,
 		Closed: func(stream string, subjects []string) bool {
 			return isOf(stream, event.Billing) && journal.IsClosing(stream, subjects)
@@ -132,15 +130,6 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		return err
 	}
 	return report.RenewIndexes(durable.Write)
-}
-
-// begins returns an error unless a billing journal may begin with a message: the archive has all before. That of a bucket is asked
-// once the services are up, by rememberJournals.
-func (p *process) begins(ctx context.Context, stream string, first uint64) error {
-	if p.cfg.S3URL != "" {
-		return nil
-	}
-	return archived.Has(ctx, disk.Reading(p.folder.Blobs()), journal.Name(stream), first-1)
 }
 
 // checkRest reads the journals' files left by the check before the start. If one is damaged the process stops, and the next
@@ -276,8 +265,43 @@ func (p *process) replicas() int {
 	return p.cfg.Replicas
 }
 
-// rememberJournals checks that the billing journals are complete, together with their archive, and records the existing streams.
-func (p *process) rememberJournals(ctx context.Context, nc *nats.Conn, blobs blob.Store) error {
+// rememberJournals checks that the billing journals have lost no message, and records the existing streams.
+func (p *process) rememberJournals(ctx context.Context, nc *nats.Conn) error {
+	err := p.eachBillingJournal(ctx, nc, func(name string, state journal.State) error {
+		if state.Messages != state.Last+1-state.First {
+			return fmt.Errorf("%s holds %d messages from %d to %d: %w", name, state.Messages, state.First, state.Last, errIncomplete)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return p.recordStreams(ctx, nc)
+}
+
+// checkArchive returns errIncomplete unless the archive has the messages that the billing journals no longer have. It lists all segments,
+// of which there are more with each day, so it is called beside the work.
+func (p *process) checkArchive(ctx context.Context, nc *nats.Conn, blobs blob.Store) error {
+	for retry := (wait.Backoff{Initial: time.Second, Max: time.Minute}); ; {
+		err := p.eachBillingJournal(ctx, nc, func(name string, state journal.State) error {
+			err := archived.Has(ctx, blobs, name, state.First-1)
+			if errors.Is(err, segment.ErrGap) {
+				err = errors.Join(fmt.Errorf("%s begins with message %d: %w", name, state.First, errIncomplete), err)
+			}
+			return err
+		})
+		if err == nil || errors.Is(err, errIncomplete) {
+			return err
+		}
+		p.deps.Logger.Warn("the archive of the billing journals could not be checked yet", "error", err)
+		if !retry.Wait(ctx) {
+			return nil
+		}
+	}
+}
+
+// eachBillingJournal calls do with the state of each billing journal that has had a message.
+func (p *process) eachBillingJournal(ctx context.Context, nc *nats.Conn, do func(name string, state journal.State) error) error {
 	for partition := range p.cfg.Partitions {
 		name := event.Billing.Stream(partition)
 		state, err := journal.Open(nc, name).State(ctx)
@@ -287,15 +311,11 @@ func (p *process) rememberJournals(ctx context.Context, nc *nats.Conn, blobs blo
 		if state.Last == 0 {
 			continue
 		}
-		err = archived.Has(ctx, blobs, name, state.First-1)
-		if err != nil && !errors.Is(err, segment.ErrGap) {
-			return fmt.Errorf("look for the archive of %s: %w", name, err)
-		}
-		if err != nil || state.Messages != state.Last+1-state.First {
-			return errors.Join(fmt.Errorf("%s holds %d messages from %d to %d: %w", name, state.Messages, state.First, state.Last, errIncomplete), err)
+		if err := do(name, state); err != nil {
+			return err
 		}
 	}
-	return p.recordStreams(ctx, nc)
+	return nil
 }
 
 // recordStreams records the streams of all journals, so that the next start notices missing ones.

@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/document"
@@ -205,12 +207,13 @@ func (p *process) wire(ctx context.Context) error {
 
 // announce runs once all other parts are ready.
 func (p *process) announce(ctx context.Context, blobs blob.Store, started *telemetry.Check) error {
+	var nc *nats.Conn
 	if p.journal != nil {
-		nc, err := p.connect("standalone")
-		if err != nil {
+		var err error
+		if nc, err = p.connect("standalone"); err != nil {
 			return err
 		}
-		if err := p.rememberJournals(ctx, nc, blobs); err != nil {
+		if err := p.rememberJournals(ctx, nc); err != nil {
 			return err
 		}
 	}
@@ -221,6 +224,11 @@ func (p *process) announce(ctx context.Context, blobs blob.Store, started *telem
 	}
 	started.Ready()
 	close(p.ready)
+	if p.journal != nil {
+		if err := p.checkArchive(ctx, nc, blobs); err != nil {
+			return err
+		}
+	}
 	<-ctx.Done()
 	return nil
 }
