@@ -54,9 +54,7 @@ func TestGenerationsAreClosedWhenDue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish(t, nc, event.UsageSubject(1))
-	bytes := generations(t, nc, 1, 0)[0].Bytes
-	cfg := Generations{Bytes: int64(bytes) + 1}
+	cfg := Generations{Bytes: 1, Age: 1}
 	closeDue := func() {
 		t.Helper()
 		if err := CloseGenerations(t.Context(), nc, Config{Partitions: 2}, cfg, slog.New(slog.DiscardHandler)); err != nil {
@@ -64,6 +62,11 @@ func TestGenerationsAreClosedWhenDue(t *testing.T) {
 		}
 		provision()
 	}
+	closeDue()
+	generations(t, nc, 1, 0) // an empty one
+	publish(t, nc, event.UsageSubject(1))
+	bytes := generations(t, nc, 1, 0)[0].Bytes
+	cfg = Generations{Bytes: int64(bytes) + 1}
 	closeDue()
 	generations(t, nc, 1, 0)
 	cfg.Bytes--

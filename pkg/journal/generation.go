@@ -219,7 +219,7 @@ func Generations(ctx context.Context, nc *nats.Conn, s Stream) ([]Generation, er
 	var list []Generation
 	for _, e := range extents {
 		g := Generation{
-			Stream: e.name, Number: e.number, First: e.First, Last: e.Last, Bytes: e.Bytes, Created: e.info.Created, Oldest: e.info.State.FirstTime,
+			Stream: e.name, Number: e.number, First: max(e.First, 1), Last: e.Last, Bytes: e.Bytes, Created: e.info.Created, Oldest: e.info.State.FirstTime,
 		}
 		for key, into := range map[string]*time.Time{closedKey: &g.Closed, aloneKey: &g.Alone} {
 			text := e.info.Config.Metadata[key]
