@@ -23,32 +23,32 @@ var (
 )
 
 // BenchmarkAudit audits a journal of many entries of 300 accounts, one in fifty of them an upload, and one of many accounts with
-// one request each. It reports the time of an audit of journal and state
-// (until) and of a whole one beside that of folding the same journal once, and the growth of the heap.
+// one request each. It reports the time of an audit of journal and state (until) and of a whole one beside that of folding the same
+// journal once, and the growth of the heap; of the first journal also the rate of an audit of its second half alone, which is new.
 func BenchmarkAudit(b *testing.B) {
 	b.Run("entries", func(b *testing.B) {
-		batch := *auditBatch
 		s := newStack(b)
-		s.start(billing.Config{}, 0)
+		r := s.start(billing.Config{}, 0)
 		ids := s.manyAccounts(300)
 		for _, id := range ids {
 			s.grant(id, 1_000_000_000)
 		}
-		var before []*event.Settlement
-		for n := 0; n < *auditEntries/2; n += batch {
-			var admissions []*event.Admission
-			for i := range batch {
-				key := plan.PastesGet
-				if (n+i)%50 == 0 {
-					key = plan.FilesUpload // beyond its limit it is paid
-				}
-				admissions = append(admissions, admission(ids[(n+i*7)%len(ids)], key))
-			}
-			s.usage(admissions, before)
-			before = servedAll(admissions)
+		s.useAll(ids, *auditEntries/2, *auditBatch)
+		r.stop() // with a snapshot, which the audit covers
+		s.start(billing.Config{}, 0)
+		if a := s.audit(); !a.Match {
+			b.Fatal(a)
 		}
-		s.usage(nil, before)
+		s.useAll(ids, *auditEntries/2, *auditBatch)
+		s.auditOf(0, &event.AuditQuery{Account: ids[0]}) // waits for the read model
+		started := time.Now()
+		a := s.auditOf(0, &event.AuditQuery{New: true})
+		took := time.Since(started)
+		if !a.Match || a.FromSequence == 0 {
+			b.Fatal(a)
+		}
 		auditing(b, s)
+		b.ReportMetric(float64(a.Entries)/took.Seconds(), "new-entries/s")
 	})
 	b.Run("accounts", func(b *testing.B) {
 		const batch = 256
@@ -68,12 +68,33 @@ func BenchmarkAudit(b *testing.B) {
 	})
 }
 
+// useAll has accounts use the API: so many admissions and settlements, in batches.
+func (s *stack) useAll(ids []uint64, entries, batch int) {
+	s.t.Helper()
+	var before []*event.Settlement
+	for n := 0; n < entries/2; n += batch {
+		var admissions []*event.Admission
+		for i := range batch {
+			key := plan.PastesGet
+			if (n+i)%50 == 0 {
+				key = plan.FilesUpload // beyond its limit it is paid
+			}
+			admissions = append(admissions, admission(ids[(n+i*7)%len(ids)], key))
+		}
+		s.usage(admissions, before)
+		before = servedAll(admissions)
+	}
+	s.usage(nil, before)
+}
+
 // BenchmarkExplain explains requests of a journal with the snapshots that billing keeps permanently: with -explain.messages 30000 or more full
-// batches there are some. It reports the slowest of old, middle and new requests, and the most messages folded for one.
+// batches there are some. It reports the slowest of old, middle and new requests, and the most messages folded for one: with the messages in
+// the stream, and with all of them in segments alone.
 func BenchmarkExplain(b *testing.B) {
 	batch := *explainBatch
 	s := newStack(b)
-	s.start(billing.Config{SnapshotInterval: 24 * time.Hour}, 0)
+	cfg := billing.Config{SnapshotInterval: 24 * time.Hour}
+	r := s.start(cfg, 0)
 	const group, each = 300, 40_000 // of the accounts at a time, and their requests, within their quotas
 	ids := s.manyAccounts((*explainMessages*batch/(group*each) + 1) * group)
 	var before []*event.Settlement
@@ -91,6 +112,27 @@ func BenchmarkExplain(b *testing.B) {
 		before = servedAll(admissions)
 	}
 	s.usage(nil, before)
+	b.Run("journal", func(b *testing.B) { s.explaining(b, asked) })
+	r.stop()
+	s.archiveAll()
+	s.start(cfg, 0) // with nothing explained in memory
+	b.Run("archive", func(b *testing.B) { s.explaining(b, asked) })
+}
+
+// archiveAll moves the journal into segments.
+func (s *stack) archiveAll() {
+	s.t.Helper()
+	const segmentMessages = 5_000 // 64 MiB of full batches
+	archive, stream, last := s.archive(), event.Billing.Stream(0), s.lastSequence()
+	for filed := uint64(0); filed < last; {
+		filed = min(filed+segmentMessages, last)
+		archive.File(s.t, s.nc, stream, 0, filed)
+	}
+	s.trim(archive, last+1)
+}
+
+// explaining measures explanations of requests, old to new.
+func (s *stack) explaining(b *testing.B, asked []*event.Admission) {
 	slowest, folded := time.Duration(0), uint64(0)
 	for n := 0; b.Loop(); n++ {
 		for _, at := range []int{0, len(asked) / 2, len(asked) - 1} {
@@ -108,7 +150,7 @@ func BenchmarkExplain(b *testing.B) {
 	}
 	b.ReportMetric(slowest.Seconds(), "s-slowest")
 	b.ReportMetric(float64(folded), "messages-folded")
-	b.ReportMetric(float64(*explainMessages*batch), "admissions")
+	b.ReportMetric(float64(*explainMessages**explainBatch), "admissions")
 }
 
 // manyAccounts creates n accounts on Max, many with a message.

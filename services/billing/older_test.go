@@ -45,9 +45,15 @@ func (s *stack) age(random *rand.Rand, to uint64) {
 		filed += 1 + random.Uint64N(last-filed)
 		archive.File(s.t, s.nc, stream, 0, filed)
 	}
+	s.trim(archive, to+1)
+}
+
+// trim has the stream of partition 0 begin with a message.
+func (s *stack) trim(archive archivedtest.Archive, first uint64) {
+	s.t.Helper()
 	described := installation.Stream(event.Billing, 0)
 	described.Installation = archive.Installation
-	archivedtest.Trim(s.t, s.nc, described, s.count, to+1)
+	archivedtest.Trim(s.t, s.nc, described, s.count, first)
 }
 
 // segments is the last archived message of partition 0.

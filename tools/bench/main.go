@@ -195,6 +195,7 @@ func (b *bench) groups() []struct {
 		{age, b.measureAge},
 		{disk, b.measureDisk},
 		{million, b.measureMillion},
+		{generations, b.measureGenerations},
 		{clusters, b.measureClusters},
 	}
 }

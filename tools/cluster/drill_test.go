@@ -160,6 +160,16 @@ const repairLimit = 40 * time.Second
 // repair runs a line of the page with the users of a service.
 func repair(t *testing.T, c *cluster.Cluster, service, line string) {
 	t.Helper()
+	environ := []string{"QUIRE_NATS_URL=" + c.NATSURL(service), "QUIRE_S3_URL=" + c.S3URL(service)}
+	if service != "archive" {
+		environ = append(environ, "QUIRE_POSTGRES_URL="+c.PostgresURL(service))
+	}
+	t.Logf("%s%s", line, shell(t, line, environ...))
+}
+
+// shell runs commands of quire in a folder of their own, and returns what they print.
+func shell(t *testing.T, line string, environ ...string) (out []byte) {
+	t.Helper()
 	root, err := cluster.Root()
 	if err != nil {
 		t.Fatal(err)
@@ -169,15 +179,12 @@ func repair(t *testing.T, c *cluster.Cluster, service, line string) {
 	run := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", line)
 	run.Cancel = func() error { return run.Process.Signal(syscall.SIGQUIT) } // it shows what it waits for
 	run.Dir = t.TempDir()
-	run.Env = cluster.Environment("PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "USER=ann", "QUIRE_NATS_URL="+c.NATSURL(service), "QUIRE_S3_URL="+c.S3URL(service))
-	if service != "archive" {
-		run.Env = append(run.Env, "QUIRE_POSTGRES_URL="+c.PostgresURL(service))
-	}
-	out, err := run.CombinedOutput()
+	run.Env = cluster.Environment(append(environ, "PATH="+filepath.Join(root, "bin")+":"+os.Getenv("PATH"), "USER=ann")...)
+	out, err = run.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%s%v\n%s", line, err, out)
 	}
-	t.Logf("%s%s", line, out)
+	return out
 }
 
 // checkpointOf waits until the log has so many entries, and returns its checkpoint.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 
@@ -98,7 +101,28 @@ func TestGenerationsOfACluster(t *testing.T) {
 	if used := counted.Usage["pasteLite.create"].Used; used != created {
 		t.Errorf("%d quick pastes were created, and %d counted", created, used)
 	}
+	exportAndReprice(t, c, account.Account.ID, created)
 	checkViolations(t, c)
+}
+
+// exportAndReprice fails unless both read everything, of which the bucket has a part.
+func exportAndReprice(t *testing.T, c *cluster.Cluster, account string, created int) {
+	t.Helper()
+	messages := uint64(0)
+	for _, list := range generations(t, c) {
+		messages += list[len(list)-1].Last
+	}
+	out := shell(t, `
+quire prices show > book.json
+quire journal export --to exported --books > exported.log
+quire reprice --prices book.json --month "$(date -u +%Y-%m)" --json > month.json
+jq --arg account `+account+` '.accounts[] | select(.account == $account) | .was.requests' month.json
+cat exported/BILLING_*.jsonl | wc -l
+`, "QUIRE_NATS_URL="+c.NATSURL("backup"), "QUIRE_S3_URL="+c.S3URL("archive"), "QUIRE_POSTGRES_URL="+c.PostgresURL("billing"), "QUIRE_PARTITIONS="+strconv.Itoa(c.Partitions()),
+		"QUIRE_PUBLIC_URL="+c.Edges()[0], "QUIRE_ADMIN_TOKEN="+c.AdminToken())
+	if got, want := strings.Fields(string(out)), []string{strconv.Itoa(created), strconv.FormatUint(messages, 10)}; !slices.Equal(got, want) {
+		t.Errorf("requests in the month and messages are %q, want %q", got, want)
+	}
 }
 
 // generations returns the generations of each billing journal.

@@ -163,7 +163,7 @@ func (p *Process) launch() error {
 }
 
 const (
-	readyTick    = 25 * time.Millisecond
+	readyTick    = 2 * time.Millisecond
 	readyTimeout = 2 * time.Second // of one question
 )
 
