@@ -163,7 +163,7 @@ func (p *Process) launch() error {
 }
 
 const (
-	readyTick    = 2 * time.Millisecond
+	readyTick    = 5 * time.Millisecond
 	readyTimeout = 2 * time.Second // of one question
 )
 
