@@ -29,8 +29,8 @@ type Options struct {
 	Gapless func(stream string) bool
 	// Also lists subjects that a stream's messages may have besides those of its description. nil: none.
 	Also func(stream string) []string
-	// Closed reports whether a stream with the subjects of its description takes no more messages. It may be deleted while the server works, and what
-	// Check leaves of it after an orderly stop is not read. nil: no stream is closed.
+	// Closed reports whether a stream with the subjects of its description takes no more messages. What Check leaves of it is not read. nil: no
+	// stream is closed.
 	Closed func(stream string, subjects []string) bool
 	// Continued names the stream that continues an expected one. While that stream is not closed, the other one may be missing. nil: none does.
 	Continued func(stream string) string
@@ -262,7 +262,7 @@ func (c *checker) stream(p *plan) (Stream, error) {
 	for i, b := range p.blocks[:leave] {
 		x := known.blocks[i]
 		spans[i] = span{first: x.first, last: x.last, top: x.last}
-		if !c.opts.Clean || !c.described[p.name].closed {
+		if !c.described[p.name].closed {
 			c.report.rest = append(c.report.rest, left{p.name, b, spans[i]})
 		}
 	}

@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
+
+	"quire.dev/pkg/wait"
 )
 
 // left is a block that Check has left to CheckRest, with its description in the index.
@@ -44,8 +47,10 @@ func (r *Report) DropIndexes() error {
 	return nil
 }
 
-// rereads is how often a block being rewritten by the server is read again.
-const rereads = 10
+const (
+	rereads      = 10                     // of a block that the server rewrites or deletes
+	deletionWait = 100 * time.Millisecond // between two of them
+)
 
 // CheckRest reads the blocks left by Check while the server works, for half of the time at most. The server never appends to
 // them. A purge may remove or rewrite them if the stream does not keep every message. It returns nil if ctx ends first. It
@@ -64,7 +69,7 @@ func (r *Report) CheckRest(ctx context.Context) error {
 			return nil
 		}
 		began := time.Now()
-		if err := c.checkLeft(l); err != nil {
+		if err := c.checkLeft(ctx, l); err != nil {
 			return err
 		}
 		pause.Reset(time.Since(began))
@@ -73,7 +78,7 @@ func (r *Report) CheckRest(ctx context.Context) error {
 }
 
 // checkLeft reads a block and compares it with the index.
-func (c *checker) checkLeft(l left) error {
+func (c *checker) checkLeft(ctx context.Context, l left) error {
 	forever := c.opts.Forever(l.stream)
 	for tries := 1; ; tries++ {
 		before, err := os.Stat(l.Path)
@@ -85,10 +90,17 @@ func (c *checker) checkLeft(l left) error {
 		switch {
 		case err == nil:
 			return nil
-		case c.described[l.stream].closed && errors.Is(err, fs.ErrNotExist): // it was deleted
-			return nil
 		case forever && errors.Is(err, fs.ErrNotExist):
-			return inUse(l.Path, "a file of journal %s is gone", l.stream)
+			if _, err := os.Stat(filepath.Dir(l.Path)); errors.Is(err, fs.ErrNotExist) { // the whole stream was deleted
+				return nil
+			}
+			if tries == rereads {
+				return inUse(l.Path, "a file of journal %s is gone", l.stream)
+			}
+			if !wait.For(ctx, deletionWait) { // it may be in the middle of that
+				return nil
+			}
+			continue
 		case forever:
 			return err
 		case errors.Is(err, fs.ErrNotExist): // its messages were purged
