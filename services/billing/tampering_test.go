@@ -114,10 +114,11 @@ func (s *stack) forgeRequests(change func([]*event.RecentRequest) []*event.Recen
 	if err != nil || len(blocks) == 0 {
 		s.t.Fatalf("%d blocks, %v", len(blocks), err)
 	}
-	byID, _, err := projection.JoinBlocks(blocks)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	byID, _ := projection.JoinBlocks(blocks, func(_ views.Doc, _ []*event.RecentRequest, err error) {
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	})
 	list := slices.SortedFunc(maps.Values(byID), func(a, b *event.RecentRequest) int {
 		return cmp.Or(cmp.Compare(b.TimeMs, a.TimeMs), bytes.Compare(b.RequestId, a.RequestId))
 	})

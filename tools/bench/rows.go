@@ -74,7 +74,7 @@ func catalogue() []row {
 		{"random-256", million, "get of random ones of 1.2 million, 256 connections", "of few", 0.90, false},
 		{"random-32", million, "get of random ones of 1.2 million, 32 connections", "of few", 0.90, false},
 		{"rss-million", million, "memory, 1.1 million pastes and more, under load", "MB", 350, true},
-		{"explain", million, "explain a request of 1.2 million: the slowest of nine, old and new", "s", 3, true},
+		{"explain", million, "explain a request of 1.2 million: the slowest of nine, old and new", "s", 2, true},
 		{"start-clean", million, "start with 1.2 million pastes, cold cache, after a stop", "s", 1.5, true},
 		{"start-kill", million, "start with 1.2 million pastes, cold cache, after kill -9", "s", 3, true},
 		{"start-generations", generations, "start in the tenth generation of the billing journal, cold cache", "× the first", 1.1, true},

@@ -114,30 +114,24 @@ type storedRequest struct {
 }
 
 func (s *storedRequests) read(blocks []views.Doc) {
-	intact := make([]views.Doc, 0, len(blocks))
 	sequences := map[event.RequestID]uint64{}
 	if len(blocks) > 0 {
 		s.first = blocks[0].Seq
 	}
-	for _, doc := range blocks {
-		entries, err := projection.DecodeBlock(doc)
+	requests, sequence := projection.JoinBlocks(blocks, func(doc views.Doc, entries []*event.RecentRequest, err error) {
 		if err != nil {
 			s.part = append(s.part, found{table: tableRequests, list: []*event.AuditDifference{{
 				Table: tableRequests, Account: uint64(s.id), Row: doc.ID, Expected: "as billing wrote it", Found: err.Error(),
 			}}})
-			continue
+			return
 		}
-		intact, s.entries = append(intact, doc), s.entries+len(entries)
+		s.entries += len(entries)
 		for _, r := range entries {
 			if id, err := event.RequestIDFrom(r.RequestId); err == nil {
 				sequences[id] = max(sequences[id], doc.Seq)
 			}
 		}
-	}
-	requests, sequence, err := projection.JoinBlocks(intact)
-	if err != nil {
-		return // each was read above
-	}
+	})
 	s.complete = max(s.complete, sequence)
 	for id, r := range requests {
 		if projection.Decided(r) {

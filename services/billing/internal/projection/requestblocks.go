@@ -90,12 +90,22 @@ func join(blocks []views.Doc) (*joined, error) {
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range requests {
-			j.add(r)
-		}
-		j.seq = max(j.seq, d.Seq)
+		j.addBlock(d.Seq, requests)
 	}
 	return j, nil
+}
+
+// JoinBlocks joins blocks for an audit. seq is the sequence up to which they have all changes of their account. visit is called with what
+// each block has, or why it can't be read: then it is left out.
+func JoinBlocks(blocks []views.Doc, visit func(doc views.Doc, requests []*event.RecentRequest, err error)) (requests map[event.RequestID]*event.RecentRequest, seq uint64) {
+	j := newJoined()
+	for _, d := range blocks {
+		requests, err := DecodeBlock(d)
+		if visit(d, requests, err); err == nil {
+			j.addBlock(d.Seq, requests)
+		}
+	}
+	return j.byID, j.seq
 }
 
 // RequestAccounts returns the accounts of a stream that have blocks of requests.

@@ -209,6 +209,14 @@ func (j *joined) report(from *Report) {
 	r.Parts |= partReported
 }
 
+// addBlock adds the requests of a later block.
+func (j *joined) addBlock(seq uint64, requests []*event.RecentRequest) {
+	for _, r := range requests {
+		j.add(r)
+	}
+	j.seq = max(j.seq, seq)
+}
+
 // add adds an entry of a later block.
 func (j *joined) add(from *event.RecentRequest) {
 	id, err := event.RequestIDFrom(from.RequestId)
@@ -373,12 +381,3 @@ func (p *Projection) AccountRequests(ctx context.Context, id event.AccountID, si
 
 // Decided reports whether billing decided on a request. Otherwise only an edge knows it.
 func Decided(r *event.RecentRequest) bool { return r.Parts&partDecided != 0 }
-
-// JoinBlocks joins blocks for an audit. seq is the sequence up to which they have all changes of their account.
-func JoinBlocks(blocks []views.Doc) (requests map[event.RequestID]*event.RecentRequest, seq uint64, err error) {
-	j, err := join(blocks)
-	if err != nil {
-		return nil, 0, err
-	}
-	return j.byID, j.seq, nil
-}

@@ -292,11 +292,11 @@ func TestRequestsAreKeptUpToAnAgeAndANumber(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		byID, _, err := JoinBlocks(blocks)
+		j, err := join(blocks)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return len(byID)
+		return len(j.byID)
 	}
 	push(other, 3, func(i int) int64 { return noon + int64(i) })
 	for i := range 10 { // of a thousand each, two in a millisecond
