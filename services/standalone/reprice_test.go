@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,11 +18,42 @@ import (
 // repriced is the output of quire reprice --json.
 type repriced struct {
 	Month    string
-	Sum      struct{ Was, WouldBe map[string]any }
-	Accounts []struct {
-		Account      string
-		Was, WouldBe map[string]any
+	Sum      repricedRow
+	Accounts []repricedRow
+}
+
+type repricedRow struct {
+	Account      string
+	Was, WouldBe map[string]any
+}
+
+// checkSum fails unless each figure of the sum is what the accounts' figures add up to.
+func (r repriced) checkSum(t *testing.T) {
+	t.Helper()
+	for name, bill := range map[string]func(repricedRow) map[string]any{
+		"was":     func(row repricedRow) map[string]any { return row.Was },
+		"wouldBe": func(row repricedRow) map[string]any { return row.WouldBe },
+	} {
+		for _, key := range []string{"requests", "refused", "credits", "creditsUsd", "feesUsd", "storageUsd", "totalUsd"} {
+			var sum int64
+			for _, row := range r.Accounts {
+				sum += figure(t, bill(row)[key])
+			}
+			if got := figure(t, bill(r.Sum)[key]); got != sum {
+				t.Errorf("%s of the sum, %s: %d, and the accounts' add up to %d", key, name, got, sum)
+			}
+		}
 	}
+}
+
+// figure is a number of bills, or an amount in its smallest unit.
+func figure(t *testing.T, value any) int64 {
+	t.Helper()
+	n, err := strconv.ParseInt(strings.Replace(fmt.Sprint(value), ".", "", 1), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
 
 // TestAnotherPriceBookIsTriedOnAMonth: the journal's own book comes to the same bills, and another one charges and refuses as it says.
@@ -86,6 +118,7 @@ func TestAnotherPriceBookIsTriedOnAMonth(t *testing.T) {
 		if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
 			t.Fatalf("%d %s %s: %v", code, out, errs, err)
 		}
+		r.checkSum(t)
 		return r
 	}
 	if time.Now().UTC().Format("2006-01") != month {
