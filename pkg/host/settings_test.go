@@ -143,7 +143,8 @@ func TestSettingsThatAreUnsetHaveTheirDefaults(t *testing.T) {
 	}
 	if quire.Listen != "127.0.0.1:8080" || quire.OpsListen != "" || quire.Data != "./data" || quire.AnonymousLimit != 10 ||
 		quire.Partitions != 1 || quire.ContentRetention != 7*24*time.Hour || quire.ClockOffset != 0 || len(quire.TrustedProxies) != 0 ||
-		quire.LogLevel != slog.LevelWarn || quire.LogFormat != "text" || quire.CacheBytes != 0 {
+		quire.LogLevel != slog.LevelWarn || quire.LogFormat != "text" || quire.CacheBytes != 0 ||
+		quire.CheckpointInterval != time.Minute {
 		t.Errorf("%+v", quire)
 	}
 	if job, err := ReadSettings(Provision, stores[:1]); err != nil || job.Replicas != 3 || job.Partitions != 16 || quire.Replicas != 1 {

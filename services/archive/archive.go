@@ -148,10 +148,16 @@ func (s *Service) Run(ctx context.Context) error {
 	var retaining sync.WaitGroup
 	defer retaining.Wait()
 	retaining.Go(func() { s.retain(ctx) })
+	s.repeat(ctx, s.round)
+	return nil
+}
+
+// repeat runs rounds until ctx ends, each an interval after the one before.
+func (s *Service) repeat(ctx context.Context, round func(context.Context) error) {
 	for {
-		s.report(ctx, s.round(ctx))
+		s.report(ctx, round(ctx))
 		if !wait.For(ctx, s.cfg.Interval) {
-			return nil
+			return
 		}
 	}
 }

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"quire.dev/pkg/host"
 	"quire.dev/pkg/proof"
 )
 
@@ -108,27 +111,70 @@ func TestARoundEndsUnderTraffic(t *testing.T) {
 	s.check(s.must(s.service(s.blobs)))
 }
 
+// TestRunSignsAndStops: it signs what the journals have, what they have an interval later, and ends with its context.
 func TestRunSignsAndStops(t *testing.T) {
 	s := newStack(t)
 	for range 200 {
 		s.publish(0)
 	}
 	log := &bytes.Buffer{}
-	service, err := New(Config{PartitionCount: partitions, Secret: testSecret, Installation: func() string { return "test" }, CutMessages: 50},
+	service, err := New(Config{PartitionCount: partitions, Interval: time.Millisecond, Secret: testSecret, Installation: func() string { return "test" }, CutMessages: 50},
 		Deps{NC: s.nc, Blobs: s.blobs, Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	s.blobs.Store = &notifying{Store: s.blobs.Store, prefix: proof.LogCheckpoint, done: stop}
+	signed := []int64{}
+	s.blobs.Store = &notifying{Store: s.blobs.Store, prefix: proof.LogCheckpoint, done: func() {
+		signed = append(signed, s.checkpoint().N)
+		s.publish(1)
+		if len(signed) == 3 {
+			stop()
+		}
+	}}
 	if err := service.Run(ctx); err != nil || service.Unready() != nil {
 		t.Errorf("%v, %v: %s", err, service.Unready(), log)
 	}
-	if got := s.checkpoint(); got.N != 200 {
-		t.Errorf("%d entries: %s", got.N, log)
+	if !slices.Equal(signed, []int64{200, 201, 202}) {
+		t.Errorf("signed were %d entries: %s", signed, log)
 	}
 	service.cfg.Secret = testSecret[:proof.MinSecretBytes-1]
 	if err := service.Run(t.Context()); err == nil {
 		t.Error("a short secret is taken")
+	}
+}
+
+// TestRoundsAreAnIntervalApart, which is a minute by default, in the settings too. The clock is the test's own.
+func TestRoundsAreAnIntervalApart(t *testing.T) {
+	unset, err := host.ReadSettings(host.Quire, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := host.ReadSettings(host.Quire, []string{"QUIRE_CHECKPOINT_INTERVAL=7s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		cfg  Config
+		want time.Duration
+	}{
+		"no settings":   {Config{}, time.Minute},
+		"unset":         {Configure(unset), time.Minute},
+		"seven seconds": {Configure(set), 7 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			service := &Service{cfg: c.cfg.withDefaults()}
+			began, at := time.Now(), []time.Duration{}
+			ctx, stop := context.WithCancel(t.Context())
+			service.repeat(ctx, func(context.Context) error {
+				if at = append(at, time.Since(began)); len(at) == 3 {
+					stop()
+				}
+				return nil
+			})
+			if want := []time.Duration{0, c.want, 2 * c.want}; !slices.Equal(at, want) {
+				t.Errorf("%s: rounds at %s, want %s", name, at, want)
+			}
+		})
 	}
 }
