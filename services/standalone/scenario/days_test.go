@@ -289,6 +289,18 @@ func TestAStatementIsAPageToPrint(t *testing.T) {
 	}
 	table := p.page(t, "GET", path+"/lines.csv", request{}).shows(t, http.StatusOK, "pro,files.upload,100,0.005000,1,1,0,0.000000\r\n")
 	table.hasHeader(t, "Content-Disposition", `attachment; filename="statement-`+number+`.csv"`)
+	proof := "/api/users/user/statements/" + i.now().Format("2006-01") + "/proof"
+	p.page(t, "GET", path, request{}).shows(t, http.StatusOK, `href="`+proof+`">Download the proof</a>`)
+	var file answer
+	eventually.True(t, "the log has a seal", func() bool {
+		file = p.page(t, "GET", proof, request{})
+		return file.status != http.StatusServiceUnavailable
+	})
+	file.hasHeader(t, "Content-Type", "text/plain; charset=utf-8")
+	file.hasHeader(t, "Content-Disposition", `attachment; filename="`+number+`.tlog-proof"`)
+	if file.status != http.StatusOK || !strings.HasPrefix(string(file.body), "c2sp.org/tlog-proof@v1\n") {
+		t.Errorf("%d %s", file.status, file.body)
+	}
 	p.page(t, "GET", "/console/statements/2020-01/lines.csv", request{}).shows(t, http.StatusNotFound)
 	i.visitor().open(t, path+"/lines.csv").leads(t, "/console/sign-in?next="+url.QueryEscape(path+"/lines.csv"))
 	p.page(t, "GET", "/console", request{}).shows(t, http.StatusOK, path)
