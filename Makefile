@@ -176,6 +176,7 @@ vet: ## compile everything and vet it
 
 .PHONY: test
 test: ## run all tests
+	$(if $(CI),$(call need,node,nodejs npm))
 	@.ci/steps_test
 	$(TEST) -timeout 10m work
 	@$(MAKE) test-plain

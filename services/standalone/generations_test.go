@@ -82,6 +82,7 @@ func TestGenerationsAreClosedUnderLoad(t *testing.T) {
 			t.Errorf("recorded are %v", got)
 		}
 	}
+	agrees(t, folder)
 	if out, errs, code := quire(t, folder, settings, "backup", "--to", place); code != 0 {
 		t.Fatalf("back up: %d %q %q", code, out, errs)
 	}
@@ -97,6 +98,7 @@ func TestGenerationsAreClosedUnderLoad(t *testing.T) {
 			t.Errorf("orderly stop: %v\n%s", err, c.stderr)
 		}
 	}
+	agrees(t, restored)
 }
 
 // runClosing runs a quire that closes generations of 32 KiB or ten seconds, until do returns. It looks each second.
