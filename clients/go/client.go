@@ -160,7 +160,7 @@ type Meta struct {
 	ChargeSource ChargeSource `json:"-"`
 	Cost         Credits      `json:"-"` // cost of the call
 	Balance      Credits      `json:"-"` // after the call, if ChargeSource is ChargedToCredits
-	Receipt      string       `json:"-"` // "<n>.<hash>": commits to all n account entries up to this call; empty for an unmetered one
+	Receipt      string       `json:"-"` // "<n>.<hash>": commits to all n account entries up to this call; empty if unmetered, keyless, refused or replayed
 	Replayed     bool         `json:"-"` // replayed under the Idempotency-Key: nothing was done or charged again
 
 	retryAfter time.Duration

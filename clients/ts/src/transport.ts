@@ -33,7 +33,7 @@ export interface Meta {
   cost: string
   /** Balance after the call; absent unless credits paid. */
   balance?: string | undefined
-  /** `<n>.<hash>`: commits to all n account entries up to this call; absent if it is not metered. */
+  /** `<n>.<hash>`: commits to all n account entries up to this call; absent if it is unmetered, keyless, refused or replayed. */
   receipt?: string | undefined
   /** Replayed under the `idempotencyKey`: nothing was charged again. */
   replayed: boolean
