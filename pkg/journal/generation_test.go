@@ -133,81 +133,6 @@ func readAll(t *testing.T, j *journal.Journal, first uint64, want []journal.Mess
 	}
 }
 
-// TestAClosingThatWasKilledIsFinished at whatever step, by the next one and by provisioning, and nothing is lost.
-func TestAClosingThatWasKilledIsFinished(t *testing.T) {
-	t.Parallel()
-	steps := []struct {
-		name string
-		do   func(*testing.T, jetstream.JetStream)
-	}{
-		{"its subjects are moved", func(t *testing.T, js jetstream.JetStream) {
-			change(t, js, func(c *jetstream.StreamConfig) { c.Subjects = []string{closedSubject} })
-		}},
-		{"its last message is stored", func(t *testing.T, js jetstream.JetStream) { publish(t, js.Conn(), closedSubject, "generation 0 ends") }},
-		{"its end is recorded", func(t *testing.T, js jetstream.JetStream) {
-			change(t, js, func(c *jetstream.StreamConfig) {
-				c.Metadata = maps.Clone(c.Metadata)
-				c.Metadata["quire-last"], c.Metadata["quire-closed"] = "3", time.Now().Format(time.RFC3339Nano)
-			})
-		}},
-	}
-	for done := range len(steps) + 1 {
-		for _, by := range []string{"closing", "provisioning"} {
-			name := by + " after none"
-			if done > 0 {
-				name = by + " after " + steps[done-1].name
-			}
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				nc := journaltest.Start(t).Conn(t)
-				js, err := jetstream.New(nc)
-				if err != nil {
-					t.Fatal(err)
-				}
-				ensure(t, nc, billing(0))
-				followed := collect(t, journal.Open(nc, "BILLING_0"))
-				publish(t, nc, testSubject, "1")
-				publish(t, nc, testSubject, "2")
-				for _, step := range steps[:done] {
-					step.do(t, js)
-				}
-				var o outcomes
-				a, stop := start(t, nc, config(&o))
-				if done > 0 {
-					short, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-					defer cancel()
-					if err := journal.Await(short, nc, []journal.Stream{billing(0)}, 1, nil); !errors.Is(err, context.DeadlineExceeded) {
-						t.Errorf("a service starts meanwhile: %v", err)
-					}
-				}
-				add(t, a, item{id: 7}) // which finds nobody
-				if by == "closing" {
-					advance(t, nc, billing(0))
-				} else {
-					ensure(t, nc, billing(0))
-				}
-				eventually.True(t, "an acknowledgment", func() bool { return len(o.ackedIDs()) == 1 })
-				if err := stop(); err != nil {
-					t.Fatal(err)
-				}
-				ensure(t, nc, billing(0))
-				last, err := journal.Open(nc, "BILLING_0").LastSequence(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				for sequence := range last {
-					if m := <-followed.messages; m.Sequence != sequence+1 {
-						t.Fatalf("followed %d after %d", m.Sequence, sequence)
-					}
-				}
-				if by == "closing" || done > 0 {
-					generations(t, nc, 2)
-				}
-			})
-		}
-	}
-}
-
 // TestOneClosesAGeneration at a time. One that was killed is taken over 20 seconds later.
 func TestOneClosesAGeneration(t *testing.T) {
 	t.Parallel()
@@ -219,9 +144,8 @@ func TestOneClosesAGeneration(t *testing.T) {
 	ensure(t, nc, billing(0))
 	publish(t, nc, testSubject, "1")
 	moved := func(since time.Time) {
-		change(t, js, func(c *jetstream.StreamConfig) {
+		change(t, js, "BILLING_0", func(c *jetstream.StreamConfig) {
 			c.Subjects = []string{closedSubject}
-			c.Metadata = maps.Clone(c.Metadata)
 			c.Metadata["quire-closer"] = "another " + since.Format(time.RFC3339Nano)
 		})
 	}
@@ -245,11 +169,11 @@ func TestTheEndOfAGenerationIsWhereTheNextBegins(t *testing.T) {
 	}
 	ensure(t, nc, billing(0))
 	var before jetstream.StreamConfig
-	change(t, js, func(c *jetstream.StreamConfig) { before = *c })
+	change(t, js, "BILLING_0", func(c *jetstream.StreamConfig) { before = *c })
 	publish(t, nc, testSubject, "1")
 	advance(t, nc, billing(0))
 	publish(t, nc, testSubject, "3")
-	change(t, js, func(c *jetstream.StreamConfig) { c.Metadata = before.Metadata })
+	change(t, js, "BILLING_0", func(c *jetstream.StreamConfig) { c.Metadata = before.Metadata })
 	for _, j := range []*journal.Journal{journal.Open(nc, "BILLING_0"), journal.Open(nc, "BILLING_0")} {
 		read := 0
 		err := j.Replay(t.Context(), 0, 3, func(journal.Message) error { read++; return nil }, nil)
@@ -303,14 +227,15 @@ func TestManyCloseAtOnce(t *testing.T) {
 	}
 }
 
-// change updates the stream of generation 0.
-func change(t *testing.T, js jetstream.JetStream, edit func(*jetstream.StreamConfig)) {
+// change updates the configuration of a stream. Its metadata may be changed.
+func change(t *testing.T, js jetstream.JetStream, stream string, edit func(*jetstream.StreamConfig)) {
 	t.Helper()
-	s, err := js.Stream(t.Context(), "BILLING_0")
+	s, err := js.Stream(t.Context(), stream)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config := s.CachedInfo().Config
+	config.Metadata = maps.Clone(config.Metadata)
 	edit(&config)
 	if _, err := js.UpdateStream(t.Context(), config); err != nil {
 		t.Fatal(err)
