@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/nats-io/nats.go"
+
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal"
 	"quire.dev/pkg/journal/journaltest"
@@ -26,16 +28,9 @@ func TestGenerationsOfACluster(t *testing.T) {
 	replicated := billing(0)
 	replicated.Replicas = 3
 	ensure(t, nc, replicated)
-	var all folding
-	follow(t, journal.Open(c.Conn(t), "BILLING_0"), 0, all.handle)
-	var o outcomes
-	cfg := config(&o)
-	cfg.MaxItems, cfg.MaxQueue = 10, 100
-	a, stop := start(t, c.Conn(t), cfg)
-	stopLoad := load(t, a)
+	u := use(t, func() *nats.Conn { return c.Conn(t) }, nil)
 	for range 4 {
-		goal := len(o.ackedIDs()) + 50
-		eventually.True(t, "more acknowledgments", func() bool { return len(o.ackedIDs()) >= goal })
+		u.more()
 		open := slices.Clone(generations(t, nc, 1))[0].Stream
 		stopped := -1
 		var stopping sync.WaitGroup
@@ -55,25 +50,12 @@ func TestGenerationsOfACluster(t *testing.T) {
 			return err == nil || errors.Is(err, journal.ErrGenerations)
 		})
 		list := generations(t, nc, 2)
-		goal = len(o.ackedIDs()) + 50
-		eventually.True(t, "acknowledgments in the new generation", func() bool { return len(o.ackedIDs()) >= goal })
-		eventually.True(t, "the follower in the next generation", func() bool { return all.at() > list[0].Last })
+		u.more()
+		u.follows(list[0].Last)
 		c.WaitCurrent(t, list[1].Stream)
 		deleteOldest(t, nc)
 	}
-	stopLoad()
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := o.failures(); n > 0 {
-		t.Fatalf("%d failed: %v", n, err)
-	}
-	last, err := journal.Open(nc, "BILLING_0").LastSequence(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually.True(t, "the follower at the end", func() bool { return all.at() == last })
-	mustHoldOnce(t, all.folded(), o.ackedIDs())
+	u.end(nc)
 }
 
 // TestAGenerationIsNotClosedWithoutAllServers, and stays open.

@@ -49,23 +49,12 @@ func TestAClosingThatWasKilledIsFinished(t *testing.T) {
 func killClosings(t *testing.T, s *journaltest.Server, stream journal.Stream, steps []string) {
 	nc := s.Conn(t)
 	ensure(t, nc, stream)
-	var all folding
-	follow(t, journal.Open(s.Conn(t), stream.Name), 0, all.handle)
-	var o outcomes
-	cfg := config(&o)
-	cfg.MaxItems, cfg.MaxQueue = 10, 100
-	a, stop := start(t, s.Conn(t), cfg)
-	stopLoad := load(t, a)
-	moreAcks := func() {
-		t.Helper()
-		goal := len(o.ackedIDs()) + 50
-		eventually.True(t, "more acknowledgments", func() bool { return len(o.ackedIDs()) >= goal })
-	}
+	u := use(t, func() *nats.Conn { return s.Conn(t) }, nil)
 	byClosing := func(ctx context.Context) error { return journal.Advance(ctx, nc, stream, 1) }
 	byProvisioning := func(ctx context.Context) error { return journal.Ensure(ctx, nc, []journal.Stream{stream}, 1) }
 	for _, finish := range []func(context.Context) error{byClosing, byProvisioning} {
 		for changes, left := range steps {
-			moreAcks()
+			u.more()
 			open := generations(t, nc, 1)[0]
 			killClosing(t, s, stream, changes)
 			mustBeLeft(t, nc, open.Stream, left)
@@ -79,24 +68,12 @@ func killClosings(t *testing.T, s *journaltest.Server, stream journal.Stream, st
 			if list[0].Number != open.Number || list[1].First != list[0].Last+1 {
 				t.Fatalf("once finished: %+v", list)
 			}
-			moreAcks()
-			eventually.True(t, "the follower in the next generation", func() bool { return all.at() > list[0].Last })
+			u.more()
+			u.follows(list[0].Last)
 			deleteOldest(t, nc)
 		}
 	}
-	stopLoad()
-	if err := stop(); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := o.failures(); n > 0 {
-		t.Fatalf("%d failed: %v", n, err)
-	}
-	last, err := journal.Open(nc, stream.Name).LastSequence(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	eventually.True(t, "the follower at the end", func() bool { return all.at() == last })
-	mustHoldOnce(t, all.folded(), o.ackedIDs())
+	u.end(nc)
 }
 
 // ignore is err, unless it is one that is expected.

@@ -284,35 +284,68 @@ func TestWritersAndFollowersOverGenerations(t *testing.T) {
 		s := boot(t)
 		nc := s.Conn(t)
 		ensure(t, nc, billing(0))
-		var all folding
-		follow(t, s.files.Open(s.Conn(t), "BILLING_0"), 0, all.handle)
-		var o outcomes
-		cfg := s.config(&o)
-		cfg.MaxItems, cfg.MaxQueue = 10, 100
-		a, stop := start(t, s.Conn(t), cfg)
-		stopLoad := load(t, a)
+		u := use(t, func() *nats.Conn { return s.Conn(t) }, s.files)
 		for range 6 {
-			goal := len(o.ackedIDs()) + 50
-			eventually.True(t, "more acknowledgments", func() bool { return len(o.ackedIDs()) >= goal })
+			u.more()
 			advance(t, nc, billing(0))
-			last := generations(t, nc, 2)[0].Last
-			eventually.True(t, "the follower in the next generation", func() bool { return all.at() > last })
+			u.follows(generations(t, nc, 2)[0].Last)
 			deleteOldest(t, nc)
 		}
-		stopLoad()
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := o.failures(); n > 0 {
-			t.Fatalf("%d failed: %v", n, err)
-		}
-		last, err := journal.Open(nc, "BILLING_0").LastSequence(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		eventually.True(t, "the follower at the end", func() bool { return all.at() == last })
-		mustHoldOnce(t, all.folded(), o.ackedIDs())
+		u.end(nc)
 	})
+}
+
+// usage is a journal with a writer and a follower.
+type usage struct {
+	t        *testing.T
+	outcomes outcomes
+	all      folding
+	stopLoad func() uint64
+	stop     func() error
+}
+
+// use writes and follows until end, each on a connection of its own.
+func use(t *testing.T, connect func() *nats.Conn, files *journal.Files) *usage {
+	t.Helper()
+	u := &usage{t: t}
+	follow(t, files.Open(connect(), "BILLING_0"), 0, u.all.handle)
+	cfg := config(&u.outcomes)
+	cfg.Files, cfg.MaxItems, cfg.MaxQueue = files, 10, 100
+	var a *journal.Appender[item]
+	a, u.stop = start(t, connect(), cfg)
+	u.stopLoad = load(t, a)
+	return u
+}
+
+// more waits until more is acknowledged.
+func (u *usage) more() {
+	u.t.Helper()
+	goal := len(u.outcomes.ackedIDs()) + 50
+	eventually.True(u.t, "more acknowledgments", func() bool { return len(u.outcomes.ackedIDs()) >= goal })
+}
+
+// follows waits until the follower is in the generation after one that ends at last.
+func (u *usage) follows(last uint64) {
+	u.t.Helper()
+	eventually.True(u.t, "the follower in the next generation", func() bool { return u.all.at() > last })
+}
+
+// end fails unless the follower has everything that was acknowledged once.
+func (u *usage) end(nc *nats.Conn) {
+	u.t.Helper()
+	u.stopLoad()
+	if err := u.stop(); err != nil {
+		u.t.Fatal(err)
+	}
+	if n, err := u.outcomes.failures(); n > 0 {
+		u.t.Fatalf("%d failed: %v", n, err)
+	}
+	last, err := journal.Open(nc, "BILLING_0").LastSequence(u.t.Context())
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	eventually.True(u.t, "the follower at the end", func() bool { return u.all.at() == last })
+	mustHoldOnce(u.t, u.all.folded(), u.outcomes.ackedIDs())
 }
 
 // folding folds what a follower is given, as stored does.
