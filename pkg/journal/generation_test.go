@@ -348,6 +348,83 @@ func (u *usage) end(nc *nats.Conn) {
 	mustHoldOnce(u.t, u.all.folded(), u.outcomes.ackedIDs())
 }
 
+// TestAJournalOfVersion010HasGenerations: the stream is the one that version 0.1.0 created, with messages. It is closed, also again under
+// its name, and deleted while one writes and follows, and every item is there once.
+func TestAJournalOfVersion010HasGenerations(t *testing.T) {
+	t.Parallel()
+	bothWays(t, func(t *testing.T, boot func(*testing.T) testServer) {
+		s := boot(t)
+		nc := s.Conn(t)
+		if _, err := jetstreamOf(t, nc).CreateStream(t.Context(), version010()); err != nil {
+			t.Fatal(err)
+		}
+		var all folding
+		follow(t, s.files.Open(s.Conn(t), "BILLING_0"), 0, all.handle)
+		var o outcomes
+		cfg := s.config(&o)
+		cfg.MaxItems = 10
+		a, _ := start(t, s.Conn(t), cfg)
+		written := 0
+		write := func() {
+			for range 100 {
+				written++
+				add(t, a, item{id: uint64(written)})
+			}
+			eventually.True(t, "all are acknowledged", func() bool { return len(o.ackedIDs()) == written })
+		}
+		write()
+		stream := billing(0)
+		stream.Subjects, stream.Installation = version010().Subjects, "made by 0.1.0"
+		ensure(t, nc, stream)
+		for g := range 3 {
+			advance(t, nc, stream)
+			mustHoldOnce(t, remaining(t, s.files.Open(nc, "BILLING_0"), nc), o.ackedIDs()[100*g:])
+			write()
+			mustHoldOnce(t, remaining(t, s.files.Open(nc, "BILLING_0"), nc), o.ackedIDs()[100*g:])
+			last := generations(t, nc, 2)[0].Last
+			eventually.True(t, "the follower in the next generation", func() bool { return all.at() > last })
+			deleteOldest(t, nc)
+			mustHoldOnce(t, remaining(t, s.files.Open(nc, "BILLING_0"), nc), o.ackedIDs()[100*(g+1):])
+			if list, err := journal.Streams(t.Context(), nc, stream); err != nil || list[0].Config.Metadata[journal.InstallationKey] != stream.Installation {
+				t.Fatalf("generation %d: %+v, %v", g+1, list, err)
+			}
+		}
+		eventually.True(t, "the follower at the end", func() bool { return len(all.folded()) == written })
+		mustHoldOnce(t, all.folded(), o.ackedIDs())
+	})
+}
+
+// version010 is the stream that version 0.1.0 created. It stays as it is, whatever this version creates.
+func version010() jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: "BILLING_0", Description: "Quire: journal of billing, partition 0 of 1",
+		Subjects: []string{
+			"billing.0.usage", "billing.0.account", "billing.0.prices", "billing.0.settle.paste", "billing.0.settle.lite", "billing.0.settle.file",
+		},
+		Retention: jetstream.LimitsPolicy, Storage: jetstream.FileStorage, Discard: jetstream.DiscardNew,
+		MaxConsumers: -1, MaxMsgs: -1, MaxBytes: -1, MaxMsgsPerSubject: -1, MaxMsgSize: -1,
+		Replicas: 1, Duplicates: 100 * time.Millisecond, DenyDelete: true, DenyPurge: true, AllowDirect: true,
+		Metadata: map[string]string{
+			"quire-partitions": "1", "quire-domain": "billing", "quire-partition": "0", "quire-installation": "made by 0.1.0",
+		},
+	}
+}
+
+// remaining reads what the journal's streams have, in order, and returns how often each item is there.
+func remaining(t *testing.T, j *journal.Journal, nc *nats.Conn) map[uint64]int {
+	t.Helper()
+	list, err := journal.Generations(t.Context(), nc, billing(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rest, last := folding{position: list[0].First - 1}, list[len(list)-1].Last
+	err = j.Replay(t.Context(), rest.position, last, func(m journal.Message) error { return rest.handle(t.Context(), m) }, nil)
+	if err != nil || rest.position != last {
+		t.Fatalf("read to %d of %d: %v", rest.position, last, err)
+	}
+	return rest.folded()
+}
+
 // folding folds what a follower is given, as stored does.
 type folding struct {
 	mu       sync.Mutex
