@@ -3,12 +3,15 @@ package cluster_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/event"
@@ -19,9 +22,13 @@ import (
 	"quire.dev/tools/cluster"
 )
 
-// TestGenerationsOfACluster: with the deployed users, generations are closed under load and deleted once they are archived and audited.
-// Nothing that was acknowledged is lost, and an instance of billing that is killed comes back.
+// TestGenerationsOfACluster: with the deployed users, generations are closed under load and deleted once they are archived and audited. The
+// job that closes them is killed meanwhile, the archive while it deletes them, and an instance of billing afterwards. Nothing that was
+// acknowledged is lost or counted twice.
 func TestGenerationsOfACluster(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
 	c := start(t, map[string]string{"QUIRE_JOURNAL_RETENTION": "1s", "QUIRE_SEGMENT_AGE": "1s", "QUIRE_SNAPSHOT_MESSAGES": "20"})
 	edges, api := c.Edges(), admin.Client{Base: c.Edges()[0], Token: c.AdminToken()}
 	account, err := api.CreateAccount(t.Context(), admin.NewAccount{Email: "generations@quire.example", Tier: "pro"}, "generations")
@@ -32,19 +39,20 @@ func TestGenerationsOfACluster(t *testing.T) {
 	var writers sync.WaitGroup
 	var mu sync.Mutex
 	created := 0
-	for _, edge := range edges {
+	for e, edge := range edges {
 		writers.Go(func() {
-			for writing.Err() == nil {
-				createQuickPaste(t, edge, account.APIKey)
+			for n := 0; writing.Err() == nil; n++ {
+				id := fmt.Sprintf("%d of %d", n, e)
+				// Until a killed job is taken over takes longer than one request waits.
+				eventually.NoError(t, "a write", func() error { return tryQuickPaste(t.Context(), edge, account.APIKey, id) })
 				mu.Lock()
 				created++
 				mu.Unlock()
 			}
 		})
 	}
-	if err := c.CloseGenerations(t.Context(), 1); err != nil {
-		t.Error(err)
-	}
+	killClosing(t, c, random.IntN(c.Partitions()-1))
+	eventually.NoError(t, "the generations are closed", func() error { return c.CloseGenerations(t.Context(), 1) })
 	closed := generations(t, c)
 	for p, list := range closed {
 		if len(list) != 2 || list[0].Closed.IsZero() {
@@ -68,6 +76,10 @@ func TestGenerationsOfACluster(t *testing.T) {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}
+	var killing sync.WaitGroup
+	least := 1 + random.IntN(c.Partitions()-1)
+	killing.Go(func() { killDeleting(t, c, least) })
+	defer killing.Wait()
 	eventually.NoError(t, "the closed generations are deleted", func() error {
 		createQuickPaste(t, edges[0], account.APIKey) // for a snapshot
 		created++
@@ -79,6 +91,7 @@ func TestGenerationsOfACluster(t *testing.T) {
 		}
 		return nil
 	})
+	killing.Wait()
 	for p, list := range generations(t, c) {
 		if list[0].First != closed[p][0].Last+1 {
 			t.Errorf("BILLING_%d has %+v, and %+v was deleted", p, list, closed[p][0])
@@ -105,6 +118,62 @@ func TestGenerationsOfACluster(t *testing.T) {
 	checkViolations(t, c)
 }
 
+// killClosing runs the job that closes generations, and kills it once it has begun with a journal that is not the last.
+func killClosing(t *testing.T, c *cluster.Cluster, partition int) {
+	t.Helper()
+	nc := connect(t, c)
+	stream := installation.Stream(event.Billing, partition)
+	running, kill := context.WithCancel(t.Context())
+	defer kill()
+	ended := make(chan error, 1)
+	go func() { ended <- c.CloseGenerations(running, 1) }()
+	eventually.NoError(t, "the job begins with "+stream.Name, func() error {
+		list, err := journal.Streams(t.Context(), nc, stream)
+		if err != nil {
+			return err
+		}
+		if config := list[0].Config; !journal.IsClosing(config.Name, config.Subjects) {
+			return fmt.Errorf("%s has the subjects %q", config.Name, config.Subjects)
+		}
+		return nil
+	})
+	kill()
+	if err := <-ended; err == nil {
+		t.Error("the job ended before it was killed")
+	}
+	t.Logf("the job was killed once it was seen to close %s", stream.Name)
+}
+
+// killDeleting kills the archive once it has deleted at least so many generations, and starts it again.
+func killDeleting(t *testing.T, c *cluster.Cluster, least int) {
+	nc := connect(t, c)
+	deleted := 0
+	eventually.NoError(t, "the archive deletes", func() error {
+		deleted = 0
+		for p := range c.Partitions() {
+			list, err := journal.Generations(t.Context(), nc, installation.Stream(event.Billing, p))
+			if err != nil {
+				return err
+			}
+			if len(list) == 1 {
+				deleted++
+			}
+		}
+		if deleted < least {
+			return fmt.Errorf("%d generations are deleted, want %d", deleted, least)
+		}
+		return nil
+	})
+	archive := c.Process("archive-0")
+	if err := archive.Kill(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("the archive was killed after it had deleted %d generations, %d were to be deleted", deleted, c.Partitions())
+	if err := archive.Start(t.Context()); err != nil {
+		t.Errorf("%v\n%s", err, archive.Tail())
+	}
+}
+
 // exportAndReprice fails unless both read everything, of which the bucket has a part.
 func exportAndReprice(t *testing.T, c *cluster.Cluster, account string, created int) {
 	t.Helper()
@@ -128,10 +197,7 @@ cat exported/BILLING_*.jsonl | wc -l
 // generations returns the generations of each billing journal.
 func generations(t *testing.T, c *cluster.Cluster) (all [][]journal.Generation) {
 	t.Helper()
-	nc, err := rpc.ConnectOnce(c.NATSURL("backup"), "backup")
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := connect(t, c)
 	defer nc.Close()
 	for p := range c.Partitions() {
 		list, err := journal.Generations(t.Context(), nc, installation.Stream(event.Billing, p))
@@ -141,4 +207,15 @@ func generations(t *testing.T, c *cluster.Cluster) (all [][]journal.Generation) 
 		all = append(all, list)
 	}
 	return all
+}
+
+// connect connects as a user that may read all journals, until the test ends.
+func connect(t *testing.T, c *cluster.Cluster) *nats.Conn {
+	t.Helper()
+	nc, err := rpc.ConnectOnce(c.NATSURL("backup"), "backup")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(nc.Close)
+	return nc
 }

@@ -143,21 +143,32 @@ func endsOf(t *testing.T, journals []*journal.Journal) (ends []uint64) {
 
 func createQuickPaste(t *testing.T, edge, key string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, edge+"/api/dev/paste-lite/create", strings.NewReader("a text"))
-	if err != nil {
+	if err := tryQuickPaste(t.Context(), edge, key, ""); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// tryQuickPaste creates a quick paste, once under an Idempotency-Key unless that is empty.
+func tryQuickPaste(ctx context.Context, edge, key, idempotency string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, edge+"/api/dev/paste-lite/create", strings.NewReader("a text"))
+	if err != nil {
+		return err
 	}
 	request.Header.Set("X-Api-Key", key)
 	request.Header.Set("Content-Type", "text/plain")
+	if idempotency != "" {
+		request.Header.Set("Idempotency-Key", idempotency)
+	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer response.Body.Close()
 	if response.StatusCode/100 != 2 {
 		body, _ := io.ReadAll(response.Body)
-		t.Fatalf("create a quick paste: %s %s", response.Status, body)
+		return fmt.Errorf("create a quick paste: %s %s", response.Status, body)
 	}
+	return nil
 }
 
 // checkViolations fails if the servers of NATS have refused anything to a service.
