@@ -58,14 +58,14 @@ func killClosings(t *testing.T, s *journaltest.Server, stream journal.Stream, st
 			open := generations(t, nc, 1)[0]
 			killClosing(t, s, stream, changes)
 			mustBeLeft(t, nc, open.Stream, left)
-			if left != leftOpen {
+			if left == leftOpen {
+				advance(t, nc, stream) // provisioning has nothing to finish
+			} else {
 				mustNotStart(t, nc, stream)
 				finishClosing(t, nc, open.Stream, left, finish)
-			} else if err := errors.Join(finish(t.Context()), ignore(byClosing(t.Context()), journal.ErrGenerations)); err != nil {
-				t.Fatal(err)
 			}
 			list := generations(t, nc, 2)
-			if list[0].Number != open.Number || list[1].First != list[0].Last+1 {
+			if list[0].Number != open.Number {
 				t.Fatalf("once finished: %+v", list)
 			}
 			u.more()
@@ -74,14 +74,6 @@ func killClosings(t *testing.T, s *journaltest.Server, stream journal.Stream, st
 		}
 	}
 	u.end(nc)
-}
-
-// ignore is err, unless it is one that is expected.
-func ignore(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
 }
 
 // mortal connects to a server until one more than so many changes are about to be sent to it, as a process that is killed then.

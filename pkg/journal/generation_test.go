@@ -385,8 +385,9 @@ func TestAJournalOfVersion010HasGenerations(t *testing.T) {
 			eventually.True(t, "the follower in the next generation", func() bool { return all.at() > last })
 			deleteOldest(t, nc)
 			mustHoldOnce(t, remaining(t, s.files.Open(nc, "BILLING_0"), nc), o.ackedIDs()[100*(g+1):])
-			if list, err := journal.Streams(t.Context(), nc, stream); err != nil || list[0].Config.Metadata[journal.InstallationKey] != stream.Installation {
-				t.Fatalf("generation %d: %+v, %v", g+1, list, err)
+			list, err := journal.Streams(t.Context(), nc, stream)
+			if err != nil || len(list) != 1 || list[0].Config.Metadata[journal.InstallationKey] != stream.Installation {
+				t.Fatalf("generation %d does not belong to its installation, alone: %d streams, %v", g+1, len(list), err)
 			}
 		}
 		eventually.True(t, "the follower at the end", func() bool { return len(all.folded()) == written })
