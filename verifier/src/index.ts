@@ -10,3 +10,4 @@ export { itemsRoot, leafHash, rootOf } from "./merkle.ts";
 export { type Checkpoint, type Ed25519, type Key, Malformed, openCheckpoint, parseKey, webEd25519 } from "./note.ts";
 export { type ProofOptions, type ProofResult, verifyProof } from "./proof.ts";
 export { Report, showDifference } from "./report.ts";
+export { Impossible } from "./settle.ts";

@@ -24,8 +24,9 @@ export class Report {
     if (this.differences.length < shown) this.differences.push({ ...d, expected: short(d.expected), found: short(d.found) });
   }
 
-  /** Adds all of another report. */
+  /** Adds all of another report. Half of what is shown is left for it: the consequences of a difference must not hide its place in the log. */
   take(r: Report): void {
+    this.differences.splice(shown - Math.min(r.differences.length, shown / 2));
     this.differences.push(...r.differences.slice(0, shown - this.differences.length));
     this.count += r.count;
     this.more ||= r.more;

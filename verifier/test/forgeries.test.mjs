@@ -1,110 +1,67 @@
-// Forgeries drawn from a seed, each in an export whose manifest fits the forged files. VERIFIER_SEED repeats a run.
+// Forged exports, drawn from a seed, beside a log that the forger could not change. VERIFIER_SEED repeats a run.
 
 import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import test from "node:test";
-import { chainOf, exportOf, lineOf, verify } from "./export.mjs";
-import { Drawn, random } from "./journal.mjs";
+import { exportOf, verify } from "./export.mjs";
+import { forgedExports } from "./forged_exports.mjs";
+import { Drawn, drawSeed, forgeryCount, random } from "./journal.mjs";
+import { entryOf, logOf, Signer } from "./log.mjs";
 
-const seed = Number(process.env.VERIFIER_SEED ?? Date.now() % 1_000_000);
-const forgeries = 240;
+const seed = drawSeed();
+const forgeries = forgeryCount(240);
 const pick = random(seed);
-console.log(`VERIFIER_SEED=${seed}`);
 
-const { messages } = new Drawn(seed).draw(500);
+const drawn = new Drawn(seed);
+for (let month = 0; month < 3; month++) { // the first is closed in the third
+  drawn.draw(60);
+  drawn.now += 30 * 86_400_000;
+}
+const { messages } = drawn.draw(20);
 const whole = exportOf(messages);
+const signer = new Signer("quire/test/0a1b2c3d");
 
-/** Paths of all values in an object. */
-function paths(o, at = []) {
-  return Object.entries(o).flatMap(([k, v]) => (typeof v === "object" ? paths(v, [...at, k]) : [[...at, k]]));
-}
-
-function forgeValue(v) {
-  if (typeof v === "boolean") return !v;
-  if (typeof v === "number") return v + 1 + pick(5);
-  if (/^-?\d+$/.test(v)) return String(BigInt(v) + BigInt(pick(2) ? 1 + pick(1000) : -1 - pick(1000)));
-  return `${v}!`;
-}
-
-function forgeField(lines) {
-  const i = pick(lines.length);
-  const o = JSON.parse(lines[i]);
-  const all = paths(o);
-  const path = all[pick(all.length)];
-  const last = path.pop();
-  const holder = path.reduce((x, k) => x[k], o);
-  if (pick(4) === 0) delete holder[last];
-  else holder[last] = forgeValue(holder[last]);
-  lines[i] = JSON.stringify(o);
-}
-
-function swap(lines) {
-  const i = pick(lines.length - 1);
-  [lines[i], lines[i + 1]] = [lines[i + 1], lines[i]];
-}
-
-const edits = {
-  drop: (lines) => lines.splice(pick(lines.length), 1 + pick(3)),
-  double: (lines) => { const i = pick(lines.length); lines.splice(i + pick(2), 0, lines[i]); },
-  swap,
-  move: (lines) => {
-    const [line] = lines.splice(pick(lines.length >> 1), 1);
-    lines.splice((lines.length >> 1) + pick(lines.length >> 1), 0, line);
-  },
-  field: forgeField,
-  cut: (lines) => lines.splice(lines.length - 1 - pick(20)),
-};
-
-/** A byte of a message, a message more or less: numbered anew, but with the chain of before. */
-function forgeMessages() {
-  const list = messages.map((m) => ({ ...m }));
-  const i = pick(list.length);
-  switch (pick(5)) {
-    case 0: list.splice(i, 1); break;
-    case 1: list.splice(i, 0, list[pick(list.length)]); break;
-    case 2: list[i].time = String(BigInt(list[i].time) + 1n + BigInt(pick(1e9))); break;
-    case 3: list[i].subject = list[i].subject === "billing.0.usage" ? "billing.0.account" : "billing.0.usage"; break;
-    default: {
-      list[i].data = Uint8Array.from(list[i].data);
-      list[i].data[pick(list[i].data.length)] ^= 1 + pick(255);
-    }
+/** Writes the log to a folder. */
+function writeLog() {
+  const dir = mkdtempSync(join(tmpdir(), "quire-verifier-log-"));
+  for (const [name, bytes] of logOf(messages.map((m) => entryOf(0, m)), signer)) {
+    mkdirSync(dirname(join(dir, name)), { recursive: true });
+    writeFileSync(join(dir, name), bytes);
   }
-  return list.map((m, n) => ({ ...m, sequence: n + 1 }));
+  return dir;
 }
 
-/** Grants and whole accounts that are left out, with a chain that fits: only the books contradict. */
-function forgeHistory() {
-  const commands = messages.flatMap((m, i) => (Buffer.from(m.data).includes("welcome") ? [i] : []));
-  const list = messages.filter((_, i) => i !== commands[pick(commands.length)] || i < 0);
-  const left = commands[pick(commands.length)];
-  return list.filter((m) => m !== messages[left]).map((m, n) => ({ ...m, sequence: n + 1 }));
+/** What is found has its place in the first line, and that of the log in the first line of the log. */
+function checkPlaces({ code, out, err }, { first, second, log, rules }, about) {
+  if (code === 2 && rules !== undefined) return assert.match(err, new RegExp(rules), about);
+  assert.equal(code, 1, `${about}${out}${err}`);
+  const lines = out.split("\n");
+  assert.match(lines[0], new RegExp(first), about);
+  if (second !== undefined) assert.match(lines[1], new RegExp(second), about);
+  if (log !== undefined) assert.match(lines.find((l) => l.startsWith("partition 0, log, ")) ?? out, new RegExp(log), about);
 }
 
-function forge() {
-  const parts = { ...whole, journal: [...whole.journal], books: [...whole.books] };
-  const names = Object.keys(edits);
-  const kind = pick(10);
-  const name = names[pick(names.length)];
-  if (kind < 5) edits[name](parts.books);
-  else if (kind < 7) edits[name](parts.journal);
-  else if (kind < 9) parts.journal = forgeMessages().map(lineOf);
-  else {
-    const list = forgeHistory();
-    Object.assign(parts, { journal: list.map(lineOf), chain: chainOf(list), sequence: String(list.length) });
+test(`${forgeries} forged exports are each found at their place`, async (t) => {
+  const dir = writeLog();
+  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const args = ["--log", dir, "--key", signer.key];
+  const before = await verify(whole, args);
+  assert.equal(before.code, 0, `the export before it is forged: ${before.out}`);
+  const all = Object.entries(forgedExports(pick, messages, whole));
+  const counts = Object.fromEntries(all.map(([name]) => [name, 0]));
+  for (let made = 0, tries = 0; made < forgeries; tries++) {
+    assert.ok(tries < 5 * forgeries, "too few forgeries are possible");
+    const [name, forge] = all[tries % all.length];
+    const forged = forge();
+    if (forged === undefined) continue;
+    const { journal, books } = forged.parts;
+    if (journal.join() === whole.journal.join() && books.join() === whole.books.join()) continue;
+    checkPlaces(await verify(forged.parts, forged.log === undefined ? [] : args), forged, `seed ${seed}, forgery ${made}: ${name}\n`);
+    counts[name]++;
+    made++;
   }
-  return { parts, what: kind < 5 ? `books ${name}` : kind < 7 ? `journal ${name}` : kind < 9 ? "messages" : "history" };
-}
-
-test(`${forgeries} forgeries are found`, async (t) => {
-  const kinds = {};
-  assert.equal((await verify(whole)).code, 0, "the export before it is forged");
-  for (let i = 0; i < forgeries; i++) {
-    const { parts, what } = forge();
-    const same = parts.journal.join() === whole.journal.join() && parts.books.join() === whole.books.join();
-    if (same) continue;
-    kinds[what] = (kinds[what] ?? 0) + 1;
-    const { code, out, err } = await verify(parts);
-    assert.equal(code, 1, `seed ${seed}, forgery ${i}: ${what}\n${out}${err}`);
-    assert.match(out, /^partition 0, .*: expected .*, found /m);
-  }
-  t.diagnostic(`seed ${seed}: ${JSON.stringify(kinds)}`);
+  for (const [name, count] of Object.entries(counts)) assert.ok(count > 0 || forgeries < 10 * all.length, `${name} was never drawn`);
+  t.diagnostic(`seed ${seed}: ${JSON.stringify(counts)}`);
 });

@@ -12,6 +12,16 @@ export function random(seed) {
   };
 }
 
+/** Draws the seed of a test and prints it. VERIFIER_SEED repeats a run. */
+export function drawSeed() {
+  const seed = Number(process.env.VERIFIER_SEED ?? Date.now() % 1_000_000);
+  console.log(`VERIFIER_SEED=${seed}`);
+  return seed;
+}
+
+/** How many forgeries a test draws, unless VERIFIER_FORGERIES sets it. */
+export const forgeryCount = (usual) => Number(process.env.VERIFIER_FORGERIES ?? usual);
+
 const start = Date.UTC(2026, 9, 15, 12);
 const hour = 3_600_000;
 

@@ -7,7 +7,7 @@ import { dirname, join } from "node:path";
 import test from "node:test";
 import { itemsRoot, LogCheck, openCheckpoint, parseKey, Report, sha256, showDifference, tilePath, webEd25519 } from "../verify.mjs";
 import { exportOf, verify } from "./export.mjs";
-import { Drawn, random } from "./journal.mjs";
+import { Drawn, drawSeed, forgeryCount, random } from "./journal.mjs";
 import { entryOf, items, leaf, logOf, lossOf, path, root, Signer } from "./log.mjs";
 
 const signer = new Signer("quire/test/0a1b2c3d");
@@ -128,9 +128,8 @@ test("a kept checkpoint", async () => {
   assert.match((await check(partitions, files, { kept: later })).lines, /^kept checkpoint, field size: expected at most \d+ entries, found /);
 });
 
-const seed = Number(process.env.VERIFIER_SEED ?? Date.now() % 1_000_000);
-const forgeries = 260;
-console.log(`VERIFIER_SEED=${seed}`);
+const seed = drawSeed();
+const forgeries = forgeryCount(260);
 
 test(`${forgeries} forgeries are found where they are`, async (t) => {
   const pick = random(seed);
@@ -205,7 +204,7 @@ test(`${forgeries} forgeries are found where they are`, async (t) => {
           list[k] = Buffer.from(e);
           list[k].writeUInt16BE(own === a ? b : a, 1);
         })),
-        says: "^partition \\d, log, entry \\d+ \\(message 1\\), field ",
+        says: `^partition (${a}|${b}), log, entry \\d+ \\(message 1\\), field `,
       };
     },
     "another partition": () => {
@@ -276,10 +275,34 @@ test(`${forgeries} forgeries are found where they are`, async (t) => {
       const i = inside();
       const { partition, sequence } = places[i];
       const list = [...partitions[partition]];
-      list.splice(sequence - 1, pick(2), list[pick(list.length)], list[sequence - 1]);
+      const doubled = pick(list.length);
+      list.splice(sequence - 1, pick(2), list[doubled], list[sequence - 1]);
       const numbered = list.map((m, k) => ({ ...m, sequence: k + 1 }));
       const other = partitions.map((x, p) => (p === partition ? numbered : x));
-      return { export: other, files: logOf(entries, signer), says: "^partition \\d, log, entry \\d+ \\(message \\d+\\), field " };
+      const first = doubled === sequence - 1 ? later(i) : i;
+      return { export: other, files: logOf(entries, signer), says: `^${of(first)}, field ` };
+    },
+    "an exported message less": () => {
+      const i = inside();
+      const { partition, sequence } = places[i];
+      const numbered = partitions[partition].toSpliced(sequence - 1, 1).map((m, k) => ({ ...m, sequence: k + 1 }));
+      const other = partitions.map((x, p) => (p === partition ? numbered : x));
+      return { export: other, files: logOf(entries, signer), says: `^${of(i)}, field ` };
+    },
+    "a split view": () => {
+      // Its log and export fit each other.
+      const i = pick(n);
+      const { partition, sequence } = places[i];
+      const m = { ...partitions[partition][sequence - 1] };
+      m.time = String(BigInt(m.time) + 1n);
+      const other = partitions.with(partition, partitions[partition].with(sequence - 1, m));
+      const kept = logOf(entries, signer).get("checkpoint");
+      return { export: other, ...signed((list) => { list[i] = entryOf(partition, m); }), kept, says: "^kept checkpoint, field root: expected .*$" };
+    },
+    "an old checkpoint": () => {
+      const size = pick(n);
+      const kept = logOf(entries, signer).get("checkpoint");
+      return { files: logOf(entries.slice(0, size), signer), kept, says: `^kept checkpoint, field size: expected at most ${size} entries, found ${n}$` };
     },
   };
   const names = Object.keys(forge);

@@ -7,14 +7,13 @@ import { Malformed, showDifference, verifyProof } from "../verify.mjs";
 import { forgedFiles } from "./forged_files.mjs";
 import { forgedSeals } from "./forged_seals.mjs";
 import { chainOf, drawAccounts, encodeProof, proofOf, seal, showId } from "./installation.mjs";
-import { random } from "./journal.mjs";
+import { drawSeed, forgeryCount, random } from "./journal.mjs";
 import { root as logRoot, Signer } from "./log.mjs";
 
-const seed = Number(process.env.VERIFIER_SEED ?? Date.now() % 1_000_000);
-const forgeries = Number(process.env.VERIFIER_FORGERIES ?? 10_000);
+const seed = drawSeed();
+const forgeries = forgeryCount(10_000);
 const perInstallation = 250;
 const pick = random(seed);
-console.log(`VERIFIER_SEED=${seed}`);
 
 const signer = new Signer("quire/test/0a1b2c3d");
 // Those of browsers are slower: the honest proofs below use them.
