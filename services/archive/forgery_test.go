@@ -3,6 +3,8 @@ package archive
 import (
 	"bytes"
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,10 +18,12 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/proof"
 	"quire.dev/pkg/segment"
-	"quire.dev/pkg/tilelog"
 )
 
-const drawnForgeries = 2000
+var (
+	forgerySeed  = flag.Uint64("forgery.seed", 0, "seed of TestEveryForgeryIsFoundWithItsPlace, to repeat a run; 0: a drawn one")
+	forgeryCount = flag.Int("forgery.count", 2000, "how many archives it forges")
+)
 
 // forged is an archive that looks forged. The store below stays as it is.
 type forged struct {
@@ -72,7 +76,31 @@ func (f *forged) Sweep(ctx context.Context, prefix string, olderThan time.Time, 
 	})
 }
 
-// forger forges an archive. Each forgery returns texts, of which what a check says has one.
+// finding is what a check has to say of a forgery.
+type finding struct {
+	// errs: it refuses with one of these, and names one of the places. None: it doesn't refuse, and the ends are these.
+	errs   []error
+	places []string
+	ends   []Ending
+}
+
+// segmentErrors are how a segment is refused that is not what its name says.
+var segmentErrors = []error{segment.ErrDamaged, segment.ErrFormat, segment.ErrForeign}
+
+func refused(err error, places ...string) finding { return finding{errs: []error{err}, places: places} }
+
+// describes reports whether a check has said it.
+func (w finding) describes(ends []Ending, err error) bool {
+	if len(w.errs) == 0 {
+		return err == nil && slices.EqualFunc(ends, w.ends, func(got, want Ending) bool {
+			return got.Archived == want.Archived && got.Logged == want.Logged && got.Unlogged == want.Unlogged && got.Lost.Equal(want.Lost)
+		})
+	}
+	return slices.ContainsFunc(w.errs, func(want error) bool { return errors.Is(err, want) }) &&
+		slices.ContainsFunc(w.places, func(place string) bool { return strings.Contains(err.Error(), place) })
+}
+
+// forger forges an archive. Each forgery returns what a check has to say of it.
 type forger struct {
 	t        *testing.T
 	random   *rand.Rand
@@ -80,14 +108,24 @@ type forger struct {
 	secret   string              // that the reader has
 	segments [][]segment.Segment // by partition
 	entries  []string            // bundles of the log
+	ends     []Ending            // before any forgery
 	older    []byte              // an earlier checkpoint
+	olderEnd []Ending            // what was archived and logged then
 }
 
 func newForger(t *testing.T) *forger {
 	t.Helper()
-	f := &forger{t: t, random: seeded(t)}
+	seed := *forgerySeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	f := &forger{t: t, random: seededWith(t, seed)}
 	s := newArchive(t, f.random)
 	f.older = get(t, s.blobs, proof.LogCheckpoint)
+	var err error
+	if _, f.olderEnd, err = checkArchived(t.Context(), s.blobs, ""); err != nil {
+		t.Fatal(err)
+	}
 	for p := range partitions {
 		for range 2 + f.random.IntN(20) {
 			s.publish(p)
@@ -95,8 +133,9 @@ func newForger(t *testing.T) *forger {
 	}
 	s.must(s.service(s.blobs))
 	f.blobs = &forged{Store: s.blobs, changed: map[string][]byte{}, got: map[string]bool{}}
-	if report, err := f.check(); err != nil || strings.Contains(report, "Lost") || strings.Contains(report, "Not in") {
-		t.Fatalf("before any forgery: %v, %s", err, report)
+	f.ends, err = f.check()
+	if err != nil || slices.ContainsFunc(f.ends, func(e Ending) bool { return e.Unlogged > 0 || !e.Lost.IsZero() }) {
+		t.Fatalf("before any forgery: %v, %v", err, f.ends)
 	}
 	for key := range f.blobs.got {
 		if strings.HasPrefix(key, proof.LogPrefix+"tile/entries/") {
@@ -110,13 +149,20 @@ func newForger(t *testing.T) *forger {
 	return f
 }
 
-// check returns what a check says.
-func (f *forger) check() (report string, err error) {
+func (f *forger) check() ([]Ending, error) {
 	_, ends, err := checkArchived(f.t.Context(), f.blobs, f.secret)
-	if err != nil {
-		return err.Error(), err
-	}
-	return fmt.Sprint(ends), nil
+	return ends, err
+}
+
+// reported is what a check says that does not refuse: the ends, of which one is changed.
+func (f *forger) reported(stream string, change func(*Ending)) finding {
+	ends := slices.Clone(f.ends)
+	change(&ends[f.partition(stream)])
+	return finding{ends: ends}
+}
+
+func (f *forger) partition(stream string) int {
+	return slices.IndexFunc(f.segments, func(list []segment.Segment) bool { return list[0].Stream == stream })
 }
 
 // segment draws one, as the rest of its journal from it on.
@@ -141,30 +187,35 @@ func (f *forger) messages(of segment.Segment) (list []segment.Message) {
 	return list
 }
 
-// flip changes a bit of a blob.
-func (f *forger) flip(key string) []string {
+// flip changes a bit of a blob, and returns the offset.
+func (f *forger) flip(key string) int {
 	data := slices.Clone(get(f.t, f.blobs, key))
-	data[f.random.IntN(len(data))] ^= 1 << f.random.IntN(8)
+	offset := f.random.IntN(len(data))
+	data[offset] ^= 1 << f.random.IntN(8)
 	put(f.t, f.blobs, key, data)
-	return []string{key}
+	return offset
 }
 
 // edited: a bit of a segment.
-func (f *forger) edited() []string { return f.flip(f.segment()[0].Key) }
-
-// editedLog: a bit of the log's entries.
-func (f *forger) editedLog() []string {
-	f.flip(f.entries[f.random.IntN(len(f.entries))])
-	return []string{"entry ", "tile/entries/"}
+func (f *forger) edited() finding {
+	key := f.segment()[0].Key
+	f.flip(key)
+	return finding{errs: segmentErrors, places: []string{key}}
 }
 
-func (f *forger) omitted() []string {
+// omitted: some segments of a journal in a row, which may be the last ones, or all.
+func (f *forger) omitted() finding {
 	rest := f.segment()
-	remove(f.t, f.blobs, rest[0].Key)
-	if len(rest) == 1 {
-		return []string{fmt.Sprintf("Lost: %d to %d", rest[0].First, rest[0].Last)}
+	gone := rest[:1+f.random.IntN(len(rest))]
+	first, last := gone[0], gone[len(gone)-1]
+	lost := f.messages(first)[0]
+	for _, s := range gone {
+		remove(f.t, f.blobs, s.Key)
 	}
-	return []string{(&segment.GapError{Stream: rest[0].Stream, First: rest[0].First, Last: rest[0].Last}).Error()}
+	if len(gone) < len(rest) {
+		return refused(segment.ErrGap, (&segment.GapError{Stream: first.Stream, First: first.First, Last: last.Last}).Error())
+	}
+	return f.reported(first.Stream, func(e *Ending) { e.Archived, e.Lost = first.First-1, time.Unix(0, lost.TimeNanos) })
 }
 
 // rename gives a segment the place from first to last in a journal.
@@ -175,13 +226,13 @@ func (f *forger) rename(of segment.Segment, stream string, first, last uint64) s
 }
 
 // doubled: a segment is there again, for more messages.
-func (f *forger) doubled() []string {
+func (f *forger) doubled() finding {
 	of := f.segment()[0]
-	return []string{f.rename(of, of.Stream, of.First, of.Last+1+f.random.Uint64N(5))}
+	return finding{errs: segmentErrors, places: []string{f.rename(of, of.Stream, of.First, of.Last+1+f.random.Uint64N(5))}}
 }
 
 // swapped: two segments of any journals.
-func (f *forger) swapped() []string {
+func (f *forger) swapped() finding {
 	one, other := f.segment()[0], f.segment()[0]
 	for one.Key == other.Key {
 		other = f.segment()[0]
@@ -189,12 +240,12 @@ func (f *forger) swapped() []string {
 	keys := []string{f.rename(one, other.Stream, other.First, other.Last), f.rename(other, one.Stream, one.First, one.Last)}
 	remove(f.t, f.blobs, one.Key)
 	remove(f.t, f.blobs, other.Key)
-	return keys
+	return finding{errs: segmentErrors, places: keys}
 }
 
 // remade: a segment is written anew with messages that are changed, and right checksums; half of the time all later ones too, with
 // right chains.
-func (f *forger) remade(rest []segment.Segment, changed ...segment.Message) []string {
+func (f *forger) remade(rest []segment.Segment, changed ...segment.Message) finding {
 	if f.random.IntN(2) == 0 {
 		rest = rest[:1]
 	}
@@ -213,11 +264,15 @@ func (f *forger) remade(rest []segment.Segment, changed ...segment.Message) []st
 			key = made.Key
 		}
 	}
-	return []string{key}
+	first := changed[0].Sequence
+	for _, c := range changed {
+		first = min(first, c.Sequence)
+	}
+	return refused(ErrUnlogged, fmt.Sprintf("segment %s: %v: message %d is another one", key, ErrUnlogged, first))
 }
 
 // reordered: two messages of a segment.
-func (f *forger) reordered() []string {
+func (f *forger) reordered() finding {
 	rest := f.segment()
 	list := f.messages(rest[0])
 	for len(list) < 2 {
@@ -247,14 +302,14 @@ func (f *forger) rewrite(of segment.Segment) (was, is segment.Message) {
 	return was, is
 }
 
-func (f *forger) rewritten() []string {
+func (f *forger) rewritten() finding {
 	rest := f.segment()
 	_, m := f.rewrite(rest[0])
 	return f.remade(rest, m)
 }
 
 // moved: a message gets another subject.
-func (f *forger) moved() []string {
+func (f *forger) moved() finding {
 	rest := f.segment()
 	m, _ := f.rewrite(rest[0])
 	subjects := event.Billing.Subjects(0)
@@ -262,31 +317,8 @@ func (f *forger) moved() []string {
 	return f.remade(rest, m)
 }
 
-// rewrittenWithLog: a message, and its entry of the log.
-func (f *forger) rewrittenWithLog() []string {
-	rest := f.segment()
-	partition := slices.IndexFunc(f.segments, func(list []segment.Segment) bool { return list[0].Stream == rest[0].Stream })
-	was, is := f.rewrite(rest[0])
-	f.remade(rest, is)
-	entry := func(m segment.Message) []byte {
-		return proof.Digest(partition, m.Sequence, time.Unix(0, m.TimeNanos), m.Subject, m.Data).Encode()
-	}
-	changed := 0
-	for _, key := range f.entries {
-		data := get(f.t, f.blobs, key)
-		if bytes.Contains(data, entry(was)) {
-			changed++
-			put(f.t, f.blobs, key, bytes.Replace(data, entry(was), entry(is), 1))
-		}
-	}
-	if changed != 1 {
-		f.t.Fatalf("message %d of %s is in %d bundles of the log", was.Sequence, rest[0].Stream, changed)
-	}
-	return []string{"is another one"}
-}
-
-// added: a message after the last one.
-func (f *forger) added() []string {
+// added: a message after the last one. Nothing contradicts it, until the log has that message.
+func (f *forger) added() finding {
 	list := f.segments[f.random.IntN(partitions)]
 	last := list[len(list)-1]
 	archive, err := archived.Segments(f.blobs, "test", partitions, "")
@@ -310,49 +342,17 @@ func (f *forger) added() []string {
 	if _, err := w.Put(f.t.Context()); err != nil {
 		f.t.Fatal(err)
 	}
-	return []string{"Not in the log: the last 1,"}
+	return f.reported(last.Stream, func(e *Ending) { e.Archived, e.Unlogged = e.Archived+1, 1 })
 }
 
-// oldCheckpoint: the log ends earlier.
-func (f *forger) oldCheckpoint() []string {
-	put(f.t, f.blobs, proof.LogCheckpoint, f.older)
-	return []string{"Not in the log: the last ", "tile/entries/"}
-}
-
-// otherKey: the log is signed anew, and half of the time its key is replaced too, which only a reader with the secret can know.
-func (f *forger) otherKey() []string {
-	f.secret = ""
-	key, err := deriveKey(fmt.Sprintf("another secret of the log's key %d", f.random.Uint64()), "test")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	signer, err := deriveKey(testSecret, "test")
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	tree, err := tilelog.Parse(get(f.t, f.blobs, proof.LogCheckpoint), signer.verifier)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	checkpoint, err := tilelog.Sign(tree, key)
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	put(f.t, f.blobs, proof.LogCheckpoint, checkpoint)
-	if f.random.IntN(2) == 0 {
-		f.secret = testSecret
-		put(f.t, f.blobs, proof.LogKey, []byte(key.public+"\n"))
-	}
-	return []string{proof.LogCheckpoint}
-}
-
-// TestEveryForgeryIsFoundWithItsPlace: what was forged is named, by the segment, the messages, or the log's entry.
+// TestEveryForgeryIsFoundWithItsPlace: what was forged is refused, and the segment, the messages or the log's entry named. Only of segments
+// that are missing or too many at the end, and of an old checkpoint, a check reports up to where the archive and the log reach.
 func TestEveryForgeryIsFoundWithItsPlace(t *testing.T) {
 	t.Parallel()
 	f := newForger(t)
 	kinds := []struct {
 		name  string
-		forge func() []string
+		forge func() finding
 	}{
 		{"edited", f.edited},
 		{"omitted", f.omitted},
@@ -363,24 +363,29 @@ func TestEveryForgeryIsFoundWithItsPlace(t *testing.T) {
 		{"moved", f.moved},
 		{"added", f.added},
 		{"edited log", f.editedLog},
+		{"omitted log", f.omittedLog},
+		{"reordered log", f.reorderedLog},
 		{"rewritten with log", f.rewrittenWithLog},
 		{"old checkpoint", f.oldCheckpoint},
 		{"other key", f.otherKey},
 	}
 	counts := map[string]int{}
-	for n := range drawnForgeries {
+	for n := range *forgeryCount {
 		kind := kinds[f.random.IntN(len(kinds))]
 		f.secret = []string{"", testSecret}[f.random.IntN(2)]
-		says := kind.forge()
-		report, _ := f.check()
-		if !slices.ContainsFunc(says, func(text string) bool { return strings.Contains(report, text) }) {
-			t.Fatalf("forgery %d, %s: want one of %q, got %s", n, kind.name, says, report)
+		want := kind.forge()
+		if ends, err := f.check(); !want.describes(ends, err) {
+			t.Fatalf("forgery %d, %s: want %+v, got %v, %v", n, kind.name, want, ends, err)
 		}
 		clear(f.blobs.changed)
-		counts[kind.name]++
+		if len(want.errs) == 0 {
+			counts[kind.name+", reported"]++
+		} else {
+			counts[kind.name+", refused"]++
+		}
 	}
 	t.Logf("found: %v", counts)
-	if report, err := f.check(); err != nil {
-		t.Errorf("after all: %s", report)
+	if ends, err := f.check(); err != nil {
+		t.Errorf("after all: %v, %v", ends, err)
 	}
 }

@@ -260,7 +260,11 @@ func (f *failing) Delete(ctx context.Context, key string) error {
 
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := rand.Uint64()
+	return seededWith(t, rand.Uint64())
+}
+
+func seededWith(t *testing.T, seed uint64) *rand.Rand {
+	t.Helper()
 	t.Logf("seed %d", seed)
 	return rand.New(rand.NewPCG(seed, 0))
 }
