@@ -41,7 +41,7 @@ function textsOf(messages, count, month, accounts) {
   return texts;
 }
 
-/** What a seal in each tick has to say: the receipts so far, the accounts, and the month that is closed then. */
+/** What a seal in each tick has to say: the receipts so far, their tree, the accounts, and the month that is closed then. */
 function sealable({ messages, ticks }) {
   const entries = new Map();
   const fold = new Fold(0, false, {
@@ -58,7 +58,7 @@ function sealable({ messages, ticks }) {
     const accounts = [...fold.state.accounts.values()].filter((a) => a.created < start).map((a) => a.id);
     states.push({ index: i, month, accounts, counts: new Map([...entries].map(([id, list]) => [id, list.length])) });
   }
-  return { states, entries };
+  return { states, entries, trees: states.map(({ counts }) => accountsTree(counts, entries)) };
 }
 
 const accountsTree = (counts, entries) => treeOf([...counts].map(([id, n]) => {
@@ -67,9 +67,8 @@ const accountsTree = (counts, entries) => treeOf([...counts].map(([id, n]) => {
 }));
 
 /** The journal with seals in its ticks. Change may edit one of them, and gets its number. */
-function sealed({ messages, ticks }, change = () => {}) {
-  const { states, entries } = sealable({ messages, ticks });
-  const trees = states.map(({ counts }) => accountsTree(counts, entries));
+function sealed({ messages, ticks, known }, change = () => {}) {
+  const { states, trees } = known ?? sealable({ messages, ticks });
   const list = [...messages];
   const seals = states.map(({ index, month, accounts }, i) => {
     const back = i === 0 ? undefined : i - 1 - pick(Math.min(8, i));
@@ -112,6 +111,7 @@ test("the vector of docs/journal.md has the roots that follow from it", async ()
 });
 
 const drawn = journal(900);
+drawn.known = sealable(drawn);
 const flip = (tree) => ({ ...tree, hash: tree.hash.map((b, i) => (i === 7 ? b ^ 1 : b)) });
 const more = (tree, at) => ({ ...tree, sums: tree.sums.map((n, i) => (i === at ? n + 1n : n)) });
 const month = (m) => `${String(m).slice(0, 4)}-${String(m).slice(4)}`;
@@ -173,7 +173,7 @@ test("a seal in a message that is no tick says nothing", async () => {
 });
 
 test("an account that was left out of a tree is found", async () => {
-  const { entries, states } = sealable(drawn);
+  const { entries, states } = drawn.known;
   const [hidden] = entries.keys();
   const list = sealed(drawn, (seals) => {
     const { s } = seals.at(-1);
