@@ -4848,8 +4848,8 @@ var LogCheck = class {
       for (let first = 0; first < size; first += tileWidth) {
         const entries = await this.bundle(first / tileWidth, Math.min(tileWidth, size - first));
         for (const [i, entry2] of entries.entries()) {
-          await tiles.add(leafHash(this.hash, entry2));
           this.entry(first + i, entry2, cursors, known, { losses, report, result });
+          await tiles.add(leafHash(this.hash, entry2));
           old(first + i + 1);
         }
       }

@@ -212,8 +212,8 @@ export class LogCheck {
       for (let first = 0; first < size; first += tileWidth) {
         const entries = await this.bundle(first / tileWidth, Math.min(tileWidth, size - first));
         for (const [i, entry] of entries.entries()) {
+          this.entry(first + i, entry, cursors, known, { losses, report, result }); // before its tile, which may end with it
           await tiles.add(leafHash(this.hash, entry));
-          this.entry(first + i, entry, cursors, known, { losses, report, result });
           old(first + i + 1);
         }
       }

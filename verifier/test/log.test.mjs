@@ -164,7 +164,7 @@ test(`${forgeries} forgeries are found where they are`, async (t) => {
       return { ...signed(edit), says: `^${of(i)}, field (time|length|sha256|items|subject): ` };
     },
     "an entry's file": () => {
-      const i = pick(n);
+      const i = pick(4) === 0 ? 255 + 256 * pick(n >> 8) : pick(n); // often the last one of a tile
       const name = bundles[Math.floor(i / 256)];
       const start = entries.slice(i - (i % 256), i).reduce((sum, e) => sum + 2 + e.length, 0) + 2;
       const says = `^${of(i)}, field .*\\n(.*\\n)*.*field hash of entr.*\\n(.*\\n)*checkpoint, field root: `;
