@@ -290,13 +290,14 @@ func (p *process) checkArchive(ctx context.Context, nc *nats.Conn, blobs blob.St
 			}
 			return err
 		})
-		if err == nil || errors.Is(err, errIncomplete) {
+		switch {
+		case err == nil || errors.Is(err, errIncomplete):
 			return err
-		}
-		p.deps.Logger.Warn("the archive of the billing journals could not be checked yet", "error", err)
-		if !retry.Wait(ctx) {
+		case ctx.Err() != nil:
 			return nil
 		}
+		p.deps.Logger.Warn("the archive of the billing journals could not be checked yet", "error", err)
+		retry.Wait(ctx)
 	}
 }
 
