@@ -569,7 +569,7 @@ var Divided = class {
   start;
   at;
   list = [];
-  /** Ends a period. It continues the one before if that has the same tier, limits, prices and fee. */
+  /** Ends a period. It continues the previous one if that has the same tier, limits, prices and fee. */
   cut(p, tier2, until) {
     const end2 = Math.max(until, this.start);
     if (end2 === this.start && isEmpty(p)) return;
@@ -582,7 +582,7 @@ var Divided = class {
     }
     this.start = end2;
   }
-  /** Ends those of books that other ones replaced before anything happened to the account. */
+  /** Ends the periods of books that were replaced before anything happened to the account. */
   skip(to, tier2, end2) {
     for (; this.at < to; this.at++) this.cut(newPeriod(), tier2, Math.min(this.books[this.at + 1].from, end2));
   }

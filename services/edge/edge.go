@@ -55,7 +55,7 @@ type Config struct {
 	ClockOffset    time.Duration  // QUIRE_CLOCK_OFFSET; 0 outside development
 
 	Operator           console.Operator
-	Contact            string        // whom account holders ask about payments; empty: not known
+	Contact            string        // where account holders ask about payments; empty: not known
 	CheckoutSuccessURL string        // page after a payment; empty: the console's
 	Stripe             stripe.Config // without a Key, payments are not taken online; New sets Installation
 
@@ -165,7 +165,7 @@ type Deps struct {
 	Metrics *telemetry.Metrics
 	Traces  *trace.Scope // nil: nothing is traced
 	Health  *telemetry.Health
-	// AccessLog gets the access log, a line with each Write. nil: there is none.
+	// AccessLog receives the access log, one line per Write. nil: it is not written.
 	AccessLog io.Writer
 	Ops       http.Handler // serves /livez, /readyz and /metrics beside the API
 	// RenderCommand starts a process that calls Render; see RenderCommand. Empty: texts are rendered in this process, where a

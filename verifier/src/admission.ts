@@ -1,4 +1,4 @@
-// Decides admissions. See "Admission" and "Idempotency": the numbers are those of its rules.
+// Decides admissions. See "Admission" and "Idempotency": the numbers are the numbers of its rules.
 
 import { countingDay, countMaker, makesRoom, newNetwork, openPeriod, touch } from "./accounts.ts";
 import { dayOf, minute, monthOf, monthStart } from "./calendar.ts";

@@ -1,4 +1,4 @@
-// Compares what billing shows with what was folded. Memory grows with the number of accounts, and not with that of entries.
+// Compares what billing shows with what was folded. Memory grows with the number of accounts, not of entries.
 
 import { touch } from "./accounts.ts";
 import { idFromNumber, parseId, showId } from "./ids.ts";

@@ -198,7 +198,7 @@ function testWebhook(s: State, a: Account, m: Action): Result {
   return s.answers ? { status: status.ok, alert: alert(s, a, test, [w], {}) } : status.ok;
 }
 
-/** Names of the admin log's actions that the documents have; those of other commands are not written down there. */
+/** Names of the admin log's actions that the documents have. They do not name the actions of other commands. */
 const adminActions: Record<number, string> = {
   [kinds.create]: "account.create", [kinds.setTier]: "tier.set", [kinds.grant]: "credits.grant",
   [kinds.refund]: "credits.refund",

@@ -16,7 +16,7 @@ export function counters(): Counters {
 
 /** A part of a month in which nothing ended with the account's knowledge: statements divide it by the price books in it. */
 export interface Period {
-  /** The following are of one that has ended. It began when the one before it ended. */
+  /** The following describe a period that has ended. It began when the previous one ended. */
   end: number;
   tier: number;
   /** Index in State.books of the last one that the account had. */

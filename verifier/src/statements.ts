@@ -160,7 +160,7 @@ class Divided {
 
   constructor(private readonly books: Book[], private start: number, public at: number) {}
 
-  /** Ends a period. It continues the one before if that has the same tier, limits, prices and fee. */
+  /** Ends a period. It continues the previous one if that has the same tier, limits, prices and fee. */
   cut(p: Period, tier: number, until: number): void {
     const end = Math.max(until, this.start);
     if (end === this.start && isEmpty(p)) return;
@@ -174,7 +174,7 @@ class Divided {
     this.start = end;
   }
 
-  /** Ends those of books that other ones replaced before anything happened to the account. */
+  /** Ends the periods of books that were replaced before anything happened to the account. */
   skip(to: number, tier: number, end: number): void {
     for (; this.at < to; this.at++) this.cut(newPeriod(), tier, Math.min(this.books[this.at + 1]!.from, end));
   }

@@ -75,7 +75,7 @@ func main() {
 // stored are bytes of a data folder.
 type stored struct{ journal, segments, log, model int64 }
 
-// server is quire on data of its own.
+// server is quire on its own data.
 type server struct {
 	program, folder, token string
 	process                *cluster.Process

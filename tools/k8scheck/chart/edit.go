@@ -38,7 +38,7 @@ func (e *editor) edit(kind, name string) {
 	case "Deployment", "StatefulSet":
 		e.workload(name)
 	case "Job":
-		// Jobs are immutable, so each revision has one of its own.
+		// Jobs are immutable, so each revision has its own.
 		e.set(scalar, `printf "provision-%d" .Release.Revision`, "metadata", "name")
 		e.pod(name, "spec", "template")
 	case "CronJob":
@@ -131,7 +131,7 @@ func (e *editor) policy(name string) {
 	}
 }
 
-// find returns a value, or nil after it has noted that there is none.
+// find returns a value, or notes that it is missing and returns nil.
 func (e *editor) find(path []string) *yaml.RNode {
 	node, err := e.node.Pipe(yaml.Lookup(path...))
 	if err != nil || node == nil {

@@ -155,7 +155,7 @@ const (
 	keepProofParts = 3
 )
 
-// keepClaim is the signed text of a proof. It is for this deletion and the password of now: either change makes it invalid. It
+// keepClaim is the signed text of a proof. It is for this deletion and the present password: a change of either makes it invalid. It
 // differs from signed paths of links by its prefix.
 func keepClaim(user *event.User, deletesMs int64) string {
 	return fmt.Sprintf("keep account\n%s\n%d\n%d", event.AccountID(user.Account), user.Epoch, deletesMs)

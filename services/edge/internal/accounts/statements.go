@@ -139,7 +139,7 @@ func sendStatement(c *endpoint.Call, a *event.StatementAnswer) error {
 	return sendCSV(c, "statement-"+StatementNumber(c.Who.Account, a.Period)+".csv", statementHeader(), statementRecords(a))
 }
 
-// StatementNumber identifies a statement among those of all accounts.
+// StatementNumber identifies a statement among the statements of all accounts.
 func StatementNumber(account event.AccountID, period string) string {
 	return period + "-" + account.String()
 }

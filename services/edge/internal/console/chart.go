@@ -261,7 +261,7 @@ type Chart struct {
 // Tick is a value of the y-axis at a distance from the top in percent.
 type Tick struct{ Text, Y string }
 
-// Layer is a series: a path of bars that stand on those of the layers before.
+// Layer is a series: a path of bars that stand on the bars of the layers below.
 type Layer struct {
 	Class, Name, Sum, Path string
 }
@@ -369,7 +369,7 @@ func (v View) total(n uint64) string {
 	return v.amount(n) + " requests"
 }
 
-// bars is the path of a series. heights are those of the bars below, to which it adds its own.
+// bars is the path of a series. heights are the heights of the bars below; it adds its own.
 func bars(values []uint64, top uint64, heights []int) string {
 	var path strings.Builder
 	for i, n := range values {
@@ -428,7 +428,7 @@ func (v View) tick(n, step uint64) string {
 	return number(n)
 }
 
-// dayLabels label some of the days: those of a month from its first one on, others up to today.
+// dayLabels label some of the days: of a month from its first day on, otherwise up to today.
 func dayLabels(first time.Time, days int, month bool) (out []DayLabel) {
 	step := 1
 	switch {

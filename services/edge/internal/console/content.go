@@ -291,7 +291,7 @@ func (c *Console) OneText(ctx *fiber.Ctx, status int, o *OneText) error {
 	})
 }
 
-// HomeForm renders the form of the landing page. Its fields are those of the console's form for a new text.
+// HomeForm renders the form of the landing page. It has the fields of the console's form for a new text.
 func (c *Console) HomeForm(o *OneText) (template.HTML, error) {
 	var out bytes.Buffer
 	if err := c.templates.ExecuteTemplate(&out, "home-form", o); err != nil {

@@ -28,7 +28,7 @@ type Plan struct {
 	Usage    *event.UsageAnswer // nil unless Reached is set
 	Book     *plan.Book         // in force
 	Online   bool               // payments are taken online: the page has the forms
-	Contact  string             // whom account holders ask; empty if not known
+	Contact  string             // where account holders ask; empty if not known
 	Paid     bool               // a page of the provider has led here after a payment
 	Reached  plan.QuotaKey      // whose limit was reached; 0: none
 	Payments *event.PaymentsAnswer
@@ -305,13 +305,13 @@ func (p *Plan) Cancelable() bool {
 	return s != nil && !s.Canceled()
 }
 
-// contact is whom account holders ask. Link is empty if the text is no address.
+// contact is where account holders ask. Link is empty if the text is no address.
 type contact struct {
 	Text string
 	Link template.URL
 }
 
-// Ask is whom account holders ask; nil if that is not known.
+// Ask is where account holders ask; nil if that is not known.
 func (p *Plan) Ask() *contact {
 	if p.Contact == "" {
 		return nil

@@ -382,7 +382,7 @@ func (d *draft) store(ctx context.Context, s *API, domain event.Domain, item str
 	return nil
 }
 
-// ownText returns the content in memory of its own if it is part of a longer body: the bus keeps inline content for
+// ownText copies the content if it is part of a longer body: the bus keeps inline content for
 // resending, and accounts only for the content itself.
 func (d *draft) ownText() []byte {
 	if len(d.text) <= event.InlineContentBytes && max(d.around, cap(d.text)) > 2*len(d.text) {

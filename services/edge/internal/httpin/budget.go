@@ -214,8 +214,8 @@ func (b *budget) end(c *claim, err error) {
 	c.done <- err
 }
 
-// press cuts bodies that arrive too slowly: only those of one source if that source alone blocks the waiting requests, else
-// those of any source.
+// press cuts bodies that arrive too slowly: only bodies of one source if that source alone blocks the waiting requests, else
+// bodies of any source.
 func (b *budget) press() {
 	everybody, sources := false, map[netip.Prefix]bool{}
 	for _, c := range b.waiting {

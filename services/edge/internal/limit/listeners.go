@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// Listeners bounds how many clients of an account, and of the edge, are told of something at a time. Each has billing asked once
+// Listeners bounds how many clients of an account, and of the edge, are notified at a time. Each has billing asked once
 // a second. It is safe for concurrent use.
 type Listeners struct {
 	ofAccount, ofEdge int

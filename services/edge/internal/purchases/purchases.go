@@ -26,7 +26,7 @@ type Connect func(installation string) (payments.Provider, error)
 // Config configures what is sold.
 type Config struct {
 	Connect    Connect // nil: payments.Manual
-	Contact    string  // whom account holders ask: an address or a URL; empty: not known
+	Contact    string  // where account holders ask: an address or a URL; empty: not known
 	SuccessURL string  // page after a payment; empty: PlanPath
 }
 
@@ -68,7 +68,7 @@ func New(base *endpoint.Base, cfg Config, deps Deps) *Purchases {
 // Online reports whether payments are taken online.
 func (p *Purchases) Online() bool { return p.cfg.Connect != nil }
 
-// Contact is whom account holders ask, "" if that is not known.
+// Contact is where account holders ask, "" if that is not known.
 func (p *Purchases) Contact() string { return p.cfg.Contact }
 
 // provider connects to the provider at its first use, since only billing knows the installation.

@@ -151,7 +151,7 @@ func (p *Purchases) stateOf(provider payments.Provider, s payments.Subscription,
 	}, nil
 }
 
-// cancelOthers cancels all subscriptions but the newest active one, which the account's plan is that of. An account holder makes a
+// cancelOthers cancels all subscriptions but the newest active one, which determines the account's plan. An account holder makes a
 // second one by changing the plan, or in a second tab.
 func (p *Purchases) cancelOthers(ctx context.Context, provider payments.Provider, active []*event.SetSubscription) error {
 	for i, s := range active {

@@ -97,7 +97,7 @@ func (s *Schema) merge(o Schema) {
 	}
 }
 
-// read takes the schema's own keywords, without those of its parts.
+// read takes the schema's own keywords, without the keywords of its parts.
 func (s *Schema) read(n node, types []string, depth int) {
 	s.Description = firstOf(n.child("description").text(), s.Description)
 	if d := n.child("default"); d.Node != nil {

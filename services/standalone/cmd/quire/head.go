@@ -66,7 +66,7 @@ func within(folder, path string) bool {
 	return err == nil && filepath.IsLocal(relative)
 }
 
-// errHeads means that the journals are not those of the heads, or are shorter.
+// errHeads means that the heads are of other journals, or of longer ones.
 var errHeads = errors.New("the journals are not those that the heads were taken of")
 
 // compareHeads compares an audit with heads, or writes its heads to the file if there were none.

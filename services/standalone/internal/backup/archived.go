@@ -21,7 +21,7 @@ import (
 // that are missing, empty. All of the archive is checked first. The archive and its log are copied to the installation's blobs, unless
 // they are there. Read models are not written. It returns where the journals end, by partition.
 //
-// Stores may have data of the same installation. The error is installation.ErrMixed for those of another one, ErrNotEmpty for a billing
+// Stores may have data of the same installation. The error is installation.ErrMixed for stores of another one, ErrNotEmpty for a billing
 // journal or a log that is not the archived one, and what archive.Archived.Check returns. It may be repeated after an error.
 func RestoreArchived(ctx context.Context, a *archive.Archived, from blob.Store, to Destination) ([]archive.Ending, error) {
 	if to.Progress == nil {

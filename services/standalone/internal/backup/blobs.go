@@ -57,7 +57,7 @@ func (b *blobs) list() []Blob {
 	return slices.SortedFunc(maps.Values(b.done), func(x, y Blob) int { return cmp.Compare(x.Name, y.Name) })
 }
 
-// listAll returns the blobs of this run, and those of earlier ones that it has not come to.
+// listAll returns the blobs of this run, and the blobs of earlier runs that it has not reached.
 func (b *blobs) listAll() []Blob {
 	list := b.list()
 	for name, one := range b.known {

@@ -61,7 +61,7 @@ func openTarget(ctx context.Context, store blob.Store) (*target, error) {
 	if t.finished, err = readManifest(ctx, store, manifestKey); err != nil {
 		return nil, err
 	}
-	// An unreadable draft is that of a run that was killed while it wrote it.
+	// A run that was killed in the middle leaves an unreadable draft.
 	t.draft, _ = readManifest(ctx, store, draftKey)
 	err = sweepAll(ctx, store, "", func(info blob.Info) error {
 		if !isPart(info.Key) && info.Key != manifestKey && info.Key != draftKey {

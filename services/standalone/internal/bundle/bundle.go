@@ -75,7 +75,7 @@ const (
 	wait     = 15 * time.Second // for one request or server
 )
 
-// Write writes a .tar.gz archive to w. What can't be had is listed as missing. The error is that of w, or of a canceled ctx.
+// Write writes a .tar.gz archive to w. What can't be had is listed as missing. The error comes from w, or from a canceled ctx.
 func Write(ctx context.Context, w io.Writer, cfg Config) (Contents, error) {
 	limited, cancel := context.WithTimeout(ctx, maxTime)
 	defer cancel()

@@ -20,7 +20,7 @@ func Files(path string) (map[string][]byte, error) {
 	return readFiles(path, versionFile, secretFile, adminFile, keyFile)
 }
 
-// readFiles returns those of the files that exist, by name. Beside an error it returns those read before.
+// readFiles returns the files that exist, by name. With an error it returns the files read so far.
 func readFiles(path string, names ...string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for _, name := range names {

@@ -149,7 +149,7 @@ func (s *Handlers) chargeable(u *event.UsageAnswer, key plan.QuotaKey) []console
 	})
 }
 
-// charge makes the call use one of the account's own keys: the one with this id, or the first that may make it. All content
+// charge makes the call with one of the account's keys: the one with this id, or the first that is allowed to. All content
 // is counted for a key, so that the key's limits, its usage and the log of requests cover it.
 func (s *Handlers) charge(c *endpoint.Call, id string) error {
 	u, err := s.UsageOf(c, c.Who.Account, &event.UsageQuery{Keys: true})

@@ -21,7 +21,7 @@ func (s *desk) inConsole(handle func(*endpoint.Call) error) func(*endpoint.Call)
 	return s.inSession(handle, s.signInFirst)
 }
 
-// inSession wraps a handler that requires a session. otherwise answers if there is none, or it can't be read.
+// inSession wraps a handler that requires a session. otherwise answers without a session, or if it can't be read.
 func (s *desk) inSession(handle func(*endpoint.Call) error, otherwise func(*endpoint.Call, error) error) func(*endpoint.Call) error {
 	return func(c *endpoint.Call) error {
 		if err := s.ReadSession(c); err != nil {

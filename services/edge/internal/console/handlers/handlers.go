@@ -21,7 +21,7 @@ import (
 	"quire.dev/services/edge/internal/readers"
 )
 
-// desk is what the pages of an account and those of admins have in common: forms that are taken, and requests that are folded again.
+// desk is what the pages of accounts and of admins share: forms that are taken, and requests that are folded again.
 type desk struct {
 	*endpoint.Base
 	console  *console.Console

@@ -35,7 +35,7 @@ func (s *Admins) showPricesWith(c *endpoint.Call, status int, form *console.Form
 	shown := &console.AdminPrices{
 		Admin: s.adminHead(c), Done: doneQuery(c), Book: pricebook.Of(inForce.Book), Current: bookRow(inForce), Apply: form, Tried: tried,
 	}
-	if !form.Has("book") { // that of a withdrawal
+	if !form.Has("book") { // the form of a withdrawal
 		shown.Apply = console.ApplyPrices()
 	}
 	current := prices.Of(shown.Book)
@@ -89,7 +89,7 @@ func (s *Admins) applyPricesByForm(c *endpoint.Call) error {
 	})
 }
 
-// bookOfForm are the fields of the form as those of the API.
+// bookOfForm converts the fields of the form to the API's.
 func bookOfForm(f *console.Form) (input.Source, error) {
 	document := input.Value{Kind: input.Object}
 	err := input.ParseObject(bytes.Clone([]byte(f.Values["book"])), func(name string, v input.Value) error {
