@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,6 +31,7 @@ type Process struct {
 	log           string
 	quit          syscall.Signal // asks for a graceful stop
 	tree          bool           // it has child processes, which are paused and killed with it
+	tick          time.Duration  // between two questions whether it is ready; 0: readyTick
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
@@ -44,7 +46,7 @@ var listens = regexp.MustCompile(`listens on (http://\S+)`)
 // the file log, which must not exist yet. It has the environment of Environment.
 func StartServer(ctx context.Context, log string, settings []string, program string, args ...string) (*Process, error) {
 	p := &Process{
-		name: program, program: program, args: args, host: &host{}, log: log, quit: syscall.SIGTERM,
+		name: program, program: program, args: args, host: &host{}, log: log, quit: syscall.SIGTERM, tick: urlTick,
 		environ: func() []string { return Environment(settings...) },
 	}
 	p.ready = func(context.Context) error {
@@ -163,13 +165,14 @@ func (p *Process) launch() error {
 }
 
 const (
-	readyTick    = 5 * time.Millisecond
-	readyTimeout = 2 * time.Second // of one question
+	readyTick    = 25 * time.Millisecond
+	urlTick      = 5 * time.Millisecond // of a server outside of a cluster, whose starts are measured
+	readyTimeout = 2 * time.Second      // of one question
 )
 
 // AwaitReady returns once the process is ready. It is an error if the process or ctx ends first.
 func (p *Process) AwaitReady(ctx context.Context) error {
-	tick := time.NewTicker(readyTick)
+	tick := time.NewTicker(cmp.Or(p.tick, readyTick))
 	defer tick.Stop()
 	p.mu.Lock()
 	ended := p.ended
