@@ -31,7 +31,7 @@ func TestGenerationsOfACluster(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	c := start(t, map[string]string{"QUIRE_JOURNAL_RETENTION": "1s", "QUIRE_SEGMENT_AGE": "1s", "QUIRE_SNAPSHOT_MESSAGES": "20"})
 	edges, api := c.Edges(), admin.Client{Base: c.Edges()[0], Token: c.AdminToken()}
-	account, err := api.CreateAccount(t.Context(), admin.NewAccount{Email: "generations@quire.example", Tier: "pro"}, "generations")
+	account, err := api.CreateAccount(t.Context(), admin.NewAccount{Email: "generations@quire.example", Tier: "admin"}, "generations")
 	if err != nil {
 		t.Fatal(err)
 	}
