@@ -280,8 +280,13 @@ func (p *process) rememberJournals(ctx context.Context, nc *nats.Conn) error {
 }
 
 // checkArchive returns errIncomplete unless the archive has the messages that the billing journals no longer have. It lists all segments,
-// of which there are more with each day, so it is called beside the work.
-func (p *process) checkArchive(ctx context.Context, nc *nats.Conn, blobs blob.Store) error {
+// of which there are more with each day, so it runs beside the work.
+func (p *process) checkArchive(ctx context.Context, blobs blob.Store) error {
+	nc, err := p.dial("standalone")
+	if err != nil {
+		return err
+	}
+	defer nc.Close()
 	for retry := (wait.Backoff{Initial: time.Second, Max: time.Minute}); ; {
 		err := p.eachBillingJournal(ctx, nc, func(name string, state journal.State) error {
 			err := archived.Has(ctx, blobs, name, state.First-1)

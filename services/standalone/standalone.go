@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/document"
@@ -200,17 +198,19 @@ func (p *process) wire(ctx context.Context) error {
 	if err := p.addEdge(blobs); err != nil {
 		return err
 	}
+	if p.journal != nil {
+		p.checkLater("the archive of the billing journals", func(ctx context.Context) error { return p.checkArchive(ctx, blobs) })
+	}
 	p.addChecks()
-	p.host.Add("announcement", lifecycle.Func(func(ctx context.Context) error { return p.announce(ctx, blobs, started) }))
+	p.host.Add("announcement", lifecycle.Func(func(ctx context.Context) error { return p.announce(ctx, started) }))
 	return nil
 }
 
 // announce runs once all other parts are ready.
-func (p *process) announce(ctx context.Context, blobs blob.Store, started *telemetry.Check) error {
-	var nc *nats.Conn
+func (p *process) announce(ctx context.Context, started *telemetry.Check) error {
 	if p.journal != nil {
-		var err error
-		if nc, err = p.connect("standalone"); err != nil {
+		nc, err := p.connect("standalone")
+		if err != nil {
 			return err
 		}
 		if err := p.rememberJournals(ctx, nc); err != nil {
@@ -224,11 +224,6 @@ func (p *process) announce(ctx context.Context, blobs blob.Store, started *telem
 	}
 	started.Ready()
 	close(p.ready)
-	if p.journal != nil {
-		if err := p.checkArchive(ctx, nc, blobs); err != nil {
-			return err
-		}
-	}
 	<-ctx.Done()
 	return nil
 }
