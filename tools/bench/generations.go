@@ -128,7 +128,7 @@ func (a *aged) read(ctx context.Context) error {
 	return err
 }
 
-// startAgain stops it, and is startCold.
+// startAgain stops the server and starts it with a cold cache.
 func (a *aged) startAgain(ctx context.Context) (time.Duration, error) {
 	if err := a.stop(ctx); err != nil {
 		return 0, err

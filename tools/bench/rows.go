@@ -77,7 +77,7 @@ func catalogue() []row {
 		{"explain", million, "explain a request of 1.2 million: the slowest of nine, old and new", "s", 2, true},
 		{"start-clean", million, "start with 1.2 million pastes, cold cache, after a stop", "s", 1.5, true},
 		{"start-kill", million, "start with 1.2 million pastes, cold cache, after kill -9", "s", 3, true},
-		{"start-generations", generations, "start in the tenth generation of the billing journal, cold cache", "× the first", 1.1, true},
+		{"start-generations", generations, "start in the tenth generation of the billing journal, cold cache", "× in one generation", 1.1, true},
 		{"cluster-get-1", clusters, "CPU a get of a cluster, 1 partition, without FerretDB", "µs", 45, true},
 		{"cluster-create-1", clusters, "CPU a create of a cluster, 1 partition, without FerretDB", "µs", 110, true},
 		{"cluster-get-4", clusters, "CPU a get of a cluster, 4 partitions", "× 1 partition", 1.4, true},
