@@ -14652,6 +14652,184 @@ func (x *GrantUse) GetReason() string {
 	return ""
 }
 
+// AuditProgress is the saved progress of a complete audit. Billing keeps it in the blob store, encrypted with a key derived from the audit's id.
+type AuditProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Snapshot      string                 `protobuf:"bytes,1,opt,name=snapshot,proto3" json:"snapshot,omitempty"`               // key of the snapshot that has the audit's state
+	BegunMs       int64                  `protobuf:"varint,2,opt,name=begun_ms,json=begunMs,proto3" json:"begun_ms,omitempty"` // Unix time at which the audit began
+	Key           []byte                 `protobuf:"bytes,3,opt,name=key,proto3" json:"key,omitempty"`                         // of the hashes of rows
+	Buckets       []uint32               `protobuf:"varint,4,rep,packed,name=buckets,proto3" json:"buckets,omitempty"`         // with rows that are expected, by their numbers
+	Sums          []byte                 `protobuf:"bytes,5,opt,name=sums,proto3" json:"sums,omitempty"`                       // of the rows' hashes, 16 bytes per bucket
+	Known         []byte                 `protobuf:"bytes,6,opt,name=known,proto3" json:"known,omitempty"`                     // digest of what the audit knew of the read model
+	Deep          bool                   `protobuf:"varint,7,opt,name=deep,proto3" json:"deep,omitempty"`
+	Head          uint64                 `protobuf:"varint,8,opt,name=head,proto3" json:"head,omitempty"`                           // as AuditQuery.head
+	HeadChain     []byte                 `protobuf:"bytes,9,opt,name=head_chain,json=headChain,proto3" json:"head_chain,omitempty"` // as in AuditAnswer
+	Seals         uint64                 `protobuf:"varint,10,opt,name=seals,proto3" json:"seals,omitempty"`                        // compared
+	Points        []*SealPoint           `protobuf:"bytes,11,rep,name=points,proto3" json:"points,omitempty"`                       // that later seals may refer to, oldest first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AuditProgress) Reset() {
+	*x = AuditProgress{}
+	mi := &file_event_proto_msgTypes[158]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AuditProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AuditProgress) ProtoMessage() {}
+
+func (x *AuditProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[158]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AuditProgress.ProtoReflect.Descriptor instead.
+func (*AuditProgress) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{158}
+}
+
+func (x *AuditProgress) GetSnapshot() string {
+	if x != nil {
+		return x.Snapshot
+	}
+	return ""
+}
+
+func (x *AuditProgress) GetBegunMs() int64 {
+	if x != nil {
+		return x.BegunMs
+	}
+	return 0
+}
+
+func (x *AuditProgress) GetKey() []byte {
+	if x != nil {
+		return x.Key
+	}
+	return nil
+}
+
+func (x *AuditProgress) GetBuckets() []uint32 {
+	if x != nil {
+		return x.Buckets
+	}
+	return nil
+}
+
+func (x *AuditProgress) GetSums() []byte {
+	if x != nil {
+		return x.Sums
+	}
+	return nil
+}
+
+func (x *AuditProgress) GetKnown() []byte {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
+func (x *AuditProgress) GetDeep() bool {
+	if x != nil {
+		return x.Deep
+	}
+	return false
+}
+
+func (x *AuditProgress) GetHead() uint64 {
+	if x != nil {
+		return x.Head
+	}
+	return 0
+}
+
+func (x *AuditProgress) GetHeadChain() []byte {
+	if x != nil {
+		return x.HeadChain
+	}
+	return nil
+}
+
+func (x *AuditProgress) GetSeals() uint64 {
+	if x != nil {
+		return x.Seals
+	}
+	return 0
+}
+
+func (x *AuditProgress) GetPoints() []*SealPoint {
+	if x != nil {
+		return x.Points
+	}
+	return nil
+}
+
+// SealPoint is the accounts tree right after a message with a seal.
+type SealPoint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sequence      uint64                 `protobuf:"varint,1,opt,name=sequence,proto3" json:"sequence,omitempty"`
+	Accounts      *SealedTree            `protobuf:"bytes,2,opt,name=accounts,proto3" json:"accounts,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SealPoint) Reset() {
+	*x = SealPoint{}
+	mi := &file_event_proto_msgTypes[159]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SealPoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SealPoint) ProtoMessage() {}
+
+func (x *SealPoint) ProtoReflect() protoreflect.Message {
+	mi := &file_event_proto_msgTypes[159]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SealPoint.ProtoReflect.Descriptor instead.
+func (*SealPoint) Descriptor() ([]byte, []int) {
+	return file_event_proto_rawDescGZIP(), []int{159}
+}
+
+func (x *SealPoint) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
+}
+
+func (x *SealPoint) GetAccounts() *SealedTree {
+	if x != nil {
+		return x.Accounts
+	}
+	return nil
+}
+
 type AuditAnswer struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
 	Stream           string                 `protobuf:"bytes,1,opt,name=stream,proto3" json:"stream,omitempty"`
@@ -14678,7 +14856,7 @@ type AuditAnswer struct {
 
 func (x *AuditAnswer) Reset() {
 	*x = AuditAnswer{}
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14690,7 +14868,7 @@ func (x *AuditAnswer) String() string {
 func (*AuditAnswer) ProtoMessage() {}
 
 func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[158]
+	mi := &file_event_proto_msgTypes[160]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14703,7 +14881,7 @@ func (x *AuditAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditAnswer.ProtoReflect.Descriptor instead.
 func (*AuditAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{158}
+	return file_event_proto_rawDescGZIP(), []int{160}
 }
 
 func (x *AuditAnswer) GetStream() string {
@@ -14846,7 +15024,7 @@ type AuditTable struct {
 
 func (x *AuditTable) Reset() {
 	*x = AuditTable{}
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14858,7 +15036,7 @@ func (x *AuditTable) String() string {
 func (*AuditTable) ProtoMessage() {}
 
 func (x *AuditTable) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[159]
+	mi := &file_event_proto_msgTypes[161]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14871,7 +15049,7 @@ func (x *AuditTable) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditTable.ProtoReflect.Descriptor instead.
 func (*AuditTable) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{159}
+	return file_event_proto_rawDescGZIP(), []int{161}
 }
 
 func (x *AuditTable) GetTable() string {
@@ -14924,7 +15102,7 @@ type AuditDifference struct {
 
 func (x *AuditDifference) Reset() {
 	*x = AuditDifference{}
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -14936,7 +15114,7 @@ func (x *AuditDifference) String() string {
 func (*AuditDifference) ProtoMessage() {}
 
 func (x *AuditDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[160]
+	mi := &file_event_proto_msgTypes[162]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -14949,7 +15127,7 @@ func (x *AuditDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AuditDifference.ProtoReflect.Descriptor instead.
 func (*AuditDifference) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{160}
+	return file_event_proto_rawDescGZIP(), []int{162}
 }
 
 func (x *AuditDifference) GetTable() string {
@@ -15005,7 +15183,7 @@ type UsageDaysAnswer struct {
 
 func (x *UsageDaysAnswer) Reset() {
 	*x = UsageDaysAnswer{}
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15017,7 +15195,7 @@ func (x *UsageDaysAnswer) String() string {
 func (*UsageDaysAnswer) ProtoMessage() {}
 
 func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[161]
+	mi := &file_event_proto_msgTypes[163]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15030,7 +15208,7 @@ func (x *UsageDaysAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDaysAnswer.ProtoReflect.Descriptor instead.
 func (*UsageDaysAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{161}
+	return file_event_proto_rawDescGZIP(), []int{163}
 }
 
 func (x *UsageDaysAnswer) GetDays() []*UsageDay {
@@ -15058,7 +15236,7 @@ type UsageDay struct {
 
 func (x *UsageDay) Reset() {
 	*x = UsageDay{}
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15070,7 +15248,7 @@ func (x *UsageDay) String() string {
 func (*UsageDay) ProtoMessage() {}
 
 func (x *UsageDay) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[162]
+	mi := &file_event_proto_msgTypes[164]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15083,7 +15261,7 @@ func (x *UsageDay) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UsageDay.ProtoReflect.Descriptor instead.
 func (*UsageDay) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{162}
+	return file_event_proto_rawDescGZIP(), []int{164}
 }
 
 func (x *UsageDay) GetDay() uint32 {
@@ -15113,7 +15291,7 @@ type DayUsage struct {
 
 func (x *DayUsage) Reset() {
 	*x = DayUsage{}
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15125,7 +15303,7 @@ func (x *DayUsage) String() string {
 func (*DayUsage) ProtoMessage() {}
 
 func (x *DayUsage) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[163]
+	mi := &file_event_proto_msgTypes[165]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15138,7 +15316,7 @@ func (x *DayUsage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DayUsage.ProtoReflect.Descriptor instead.
 func (*DayUsage) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{163}
+	return file_event_proto_rawDescGZIP(), []int{165}
 }
 
 func (x *DayUsage) GetQuotaKey() uint32 {
@@ -15188,7 +15366,7 @@ type AllowanceAnswer struct {
 
 func (x *AllowanceAnswer) Reset() {
 	*x = AllowanceAnswer{}
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15200,7 +15378,7 @@ func (x *AllowanceAnswer) String() string {
 func (*AllowanceAnswer) ProtoMessage() {}
 
 func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[164]
+	mi := &file_event_proto_msgTypes[166]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15213,7 +15391,7 @@ func (x *AllowanceAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AllowanceAnswer.ProtoReflect.Descriptor instead.
 func (*AllowanceAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{164}
+	return file_event_proto_rawDescGZIP(), []int{166}
 }
 
 func (x *AllowanceAnswer) GetLimit() uint32 {
@@ -15274,7 +15452,7 @@ type UserRequest struct {
 
 func (x *UserRequest) Reset() {
 	*x = UserRequest{}
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15286,7 +15464,7 @@ func (x *UserRequest) String() string {
 func (*UserRequest) ProtoMessage() {}
 
 func (x *UserRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[165]
+	mi := &file_event_proto_msgTypes[167]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15299,7 +15477,7 @@ func (x *UserRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserRequest.ProtoReflect.Descriptor instead.
 func (*UserRequest) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{165}
+	return file_event_proto_rawDescGZIP(), []int{167}
 }
 
 func (x *UserRequest) GetNowMs() int64 {
@@ -15588,7 +15766,7 @@ type ClaimPayments struct {
 
 func (x *ClaimPayments) Reset() {
 	*x = ClaimPayments{}
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15600,7 +15778,7 @@ func (x *ClaimPayments) String() string {
 func (*ClaimPayments) ProtoMessage() {}
 
 func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[166]
+	mi := &file_event_proto_msgTypes[168]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15613,7 +15791,7 @@ func (x *ClaimPayments) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimPayments.ProtoReflect.Descriptor instead.
 func (*ClaimPayments) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{166}
+	return file_event_proto_rawDescGZIP(), []int{168}
 }
 
 func (x *ClaimPayments) GetWorker() string {
@@ -15648,7 +15826,7 @@ type PaymentsLease struct {
 
 func (x *PaymentsLease) Reset() {
 	*x = PaymentsLease{}
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15660,7 +15838,7 @@ func (x *PaymentsLease) String() string {
 func (*PaymentsLease) ProtoMessage() {}
 
 func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[167]
+	mi := &file_event_proto_msgTypes[169]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15673,7 +15851,7 @@ func (x *PaymentsLease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentsLease.ProtoReflect.Descriptor instead.
 func (*PaymentsLease) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{167}
+	return file_event_proto_rawDescGZIP(), []int{169}
 }
 
 func (x *PaymentsLease) GetWorker() string {
@@ -15711,7 +15889,7 @@ type SetPassword struct {
 
 func (x *SetPassword) Reset() {
 	*x = SetPassword{}
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15723,7 +15901,7 @@ func (x *SetPassword) String() string {
 func (*SetPassword) ProtoMessage() {}
 
 func (x *SetPassword) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[168]
+	mi := &file_event_proto_msgTypes[170]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15736,7 +15914,7 @@ func (x *SetPassword) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetPassword.ProtoReflect.Descriptor instead.
 func (*SetPassword) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{168}
+	return file_event_proto_rawDescGZIP(), []int{170}
 }
 
 func (x *SetPassword) GetAccount() uint64 {
@@ -15784,7 +15962,7 @@ type EndSessions struct {
 
 func (x *EndSessions) Reset() {
 	*x = EndSessions{}
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[171]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15796,7 +15974,7 @@ func (x *EndSessions) String() string {
 func (*EndSessions) ProtoMessage() {}
 
 func (x *EndSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[169]
+	mi := &file_event_proto_msgTypes[171]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15809,7 +15987,7 @@ func (x *EndSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSessions.ProtoReflect.Descriptor instead.
 func (*EndSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{169}
+	return file_event_proto_rawDescGZIP(), []int{171}
 }
 
 func (x *EndSessions) GetAccount() uint64 {
@@ -15832,7 +16010,7 @@ type SetEmail struct {
 
 func (x *SetEmail) Reset() {
 	*x = SetEmail{}
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[172]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15844,7 +16022,7 @@ func (x *SetEmail) String() string {
 func (*SetEmail) ProtoMessage() {}
 
 func (x *SetEmail) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[170]
+	mi := &file_event_proto_msgTypes[172]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15857,7 +16035,7 @@ func (x *SetEmail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetEmail.ProtoReflect.Descriptor instead.
 func (*SetEmail) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{170}
+	return file_event_proto_rawDescGZIP(), []int{172}
 }
 
 func (x *SetEmail) GetAccount() uint64 {
@@ -15898,7 +16076,7 @@ type ListSessions struct {
 
 func (x *ListSessions) Reset() {
 	*x = ListSessions{}
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[173]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15910,7 +16088,7 @@ func (x *ListSessions) String() string {
 func (*ListSessions) ProtoMessage() {}
 
 func (x *ListSessions) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[171]
+	mi := &file_event_proto_msgTypes[173]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15923,7 +16101,7 @@ func (x *ListSessions) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessions.ProtoReflect.Descriptor instead.
 func (*ListSessions) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{171}
+	return file_event_proto_rawDescGZIP(), []int{173}
 }
 
 func (x *ListSessions) GetAccount() uint64 {
@@ -15946,7 +16124,7 @@ type EndSession struct {
 
 func (x *EndSession) Reset() {
 	*x = EndSession{}
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[174]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -15958,7 +16136,7 @@ func (x *EndSession) String() string {
 func (*EndSession) ProtoMessage() {}
 
 func (x *EndSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[172]
+	mi := &file_event_proto_msgTypes[174]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -15971,7 +16149,7 @@ func (x *EndSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndSession.ProtoReflect.Descriptor instead.
 func (*EndSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{172}
+	return file_event_proto_rawDescGZIP(), []int{174}
 }
 
 func (x *EndSession) GetAccount() uint64 {
@@ -16009,7 +16187,7 @@ type SetDeletion struct {
 
 func (x *SetDeletion) Reset() {
 	*x = SetDeletion{}
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[175]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16021,7 +16199,7 @@ func (x *SetDeletion) String() string {
 func (*SetDeletion) ProtoMessage() {}
 
 func (x *SetDeletion) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[173]
+	mi := &file_event_proto_msgTypes[175]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16034,7 +16212,7 @@ func (x *SetDeletion) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetDeletion.ProtoReflect.Descriptor instead.
 func (*SetDeletion) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{173}
+	return file_event_proto_rawDescGZIP(), []int{175}
 }
 
 func (x *SetDeletion) GetAccount() uint64 {
@@ -16070,7 +16248,7 @@ type StartExport struct {
 
 func (x *StartExport) Reset() {
 	*x = StartExport{}
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[176]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16082,7 +16260,7 @@ func (x *StartExport) String() string {
 func (*StartExport) ProtoMessage() {}
 
 func (x *StartExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[174]
+	mi := &file_event_proto_msgTypes[176]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16095,7 +16273,7 @@ func (x *StartExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StartExport.ProtoReflect.Descriptor instead.
 func (*StartExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{174}
+	return file_event_proto_rawDescGZIP(), []int{176}
 }
 
 func (x *StartExport) GetAccount() uint64 {
@@ -16122,7 +16300,7 @@ type FindExport struct {
 
 func (x *FindExport) Reset() {
 	*x = FindExport{}
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[177]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16134,7 +16312,7 @@ func (x *FindExport) String() string {
 func (*FindExport) ProtoMessage() {}
 
 func (x *FindExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[175]
+	mi := &file_event_proto_msgTypes[177]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16147,7 +16325,7 @@ func (x *FindExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindExport.ProtoReflect.Descriptor instead.
 func (*FindExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{175}
+	return file_event_proto_rawDescGZIP(), []int{177}
 }
 
 func (x *FindExport) GetAccount() uint64 {
@@ -16169,7 +16347,7 @@ type ClaimExport struct {
 
 func (x *ClaimExport) Reset() {
 	*x = ClaimExport{}
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[178]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16181,7 +16359,7 @@ func (x *ClaimExport) String() string {
 func (*ClaimExport) ProtoMessage() {}
 
 func (x *ClaimExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[176]
+	mi := &file_event_proto_msgTypes[178]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16194,7 +16372,7 @@ func (x *ClaimExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimExport.ProtoReflect.Descriptor instead.
 func (*ClaimExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{176}
+	return file_event_proto_rawDescGZIP(), []int{178}
 }
 
 func (x *ClaimExport) GetWorker() string {
@@ -16223,7 +16401,7 @@ type SaveExport struct {
 
 func (x *SaveExport) Reset() {
 	*x = SaveExport{}
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[179]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16235,7 +16413,7 @@ func (x *SaveExport) String() string {
 func (*SaveExport) ProtoMessage() {}
 
 func (x *SaveExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[177]
+	mi := &file_event_proto_msgTypes[179]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16248,7 +16426,7 @@ func (x *SaveExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SaveExport.ProtoReflect.Descriptor instead.
 func (*SaveExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{177}
+	return file_event_proto_rawDescGZIP(), []int{179}
 }
 
 func (x *SaveExport) GetExport() *Export {
@@ -16296,7 +16474,7 @@ type Export struct {
 
 func (x *Export) Reset() {
 	*x = Export{}
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[180]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16308,7 +16486,7 @@ func (x *Export) String() string {
 func (*Export) ProtoMessage() {}
 
 func (x *Export) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[178]
+	mi := &file_event_proto_msgTypes[180]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16321,7 +16499,7 @@ func (x *Export) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Export.ProtoReflect.Descriptor instead.
 func (*Export) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{178}
+	return file_event_proto_rawDescGZIP(), []int{180}
 }
 
 func (x *Export) GetAccount() uint64 {
@@ -16439,7 +16617,7 @@ type BegunExport struct {
 
 func (x *BegunExport) Reset() {
 	*x = BegunExport{}
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[181]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16451,7 +16629,7 @@ func (x *BegunExport) String() string {
 func (*BegunExport) ProtoMessage() {}
 
 func (x *BegunExport) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[179]
+	mi := &file_event_proto_msgTypes[181]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16464,7 +16642,7 @@ func (x *BegunExport) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BegunExport.ProtoReflect.Descriptor instead.
 func (*BegunExport) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{179}
+	return file_event_proto_rawDescGZIP(), []int{181}
 }
 
 func (x *BegunExport) GetId() string {
@@ -16492,7 +16670,7 @@ type ListUsers struct {
 
 func (x *ListUsers) Reset() {
 	*x = ListUsers{}
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[182]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16504,7 +16682,7 @@ func (x *ListUsers) String() string {
 func (*ListUsers) ProtoMessage() {}
 
 func (x *ListUsers) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[180]
+	mi := &file_event_proto_msgTypes[182]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16517,7 +16695,7 @@ func (x *ListUsers) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListUsers.ProtoReflect.Descriptor instead.
 func (*ListUsers) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{180}
+	return file_event_proto_rawDescGZIP(), []int{182}
 }
 
 func (x *ListUsers) GetLimit() uint32 {
@@ -16547,7 +16725,7 @@ type RegisterUser struct {
 
 func (x *RegisterUser) Reset() {
 	*x = RegisterUser{}
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[183]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16559,7 +16737,7 @@ func (x *RegisterUser) String() string {
 func (*RegisterUser) ProtoMessage() {}
 
 func (x *RegisterUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[181]
+	mi := &file_event_proto_msgTypes[183]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16572,7 +16750,7 @@ func (x *RegisterUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RegisterUser.ProtoReflect.Descriptor instead.
 func (*RegisterUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{181}
+	return file_event_proto_rawDescGZIP(), []int{183}
 }
 
 func (x *RegisterUser) GetEmail() string {
@@ -16620,7 +16798,7 @@ type FindUser struct {
 
 func (x *FindUser) Reset() {
 	*x = FindUser{}
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[184]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16632,7 +16810,7 @@ func (x *FindUser) String() string {
 func (*FindUser) ProtoMessage() {}
 
 func (x *FindUser) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[182]
+	mi := &file_event_proto_msgTypes[184]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16645,7 +16823,7 @@ func (x *FindUser) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FindUser.ProtoReflect.Descriptor instead.
 func (*FindUser) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{182}
+	return file_event_proto_rawDescGZIP(), []int{184}
 }
 
 func (x *FindUser) GetEmail() string {
@@ -16678,7 +16856,7 @@ type OpenSession struct {
 
 func (x *OpenSession) Reset() {
 	*x = OpenSession{}
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[185]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16690,7 +16868,7 @@ func (x *OpenSession) String() string {
 func (*OpenSession) ProtoMessage() {}
 
 func (x *OpenSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[183]
+	mi := &file_event_proto_msgTypes[185]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16703,7 +16881,7 @@ func (x *OpenSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OpenSession.ProtoReflect.Descriptor instead.
 func (*OpenSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{183}
+	return file_event_proto_rawDescGZIP(), []int{185}
 }
 
 func (x *OpenSession) GetSessionHash() []byte {
@@ -16771,7 +16949,7 @@ type CheckSession struct {
 
 func (x *CheckSession) Reset() {
 	*x = CheckSession{}
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[186]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16783,7 +16961,7 @@ func (x *CheckSession) String() string {
 func (*CheckSession) ProtoMessage() {}
 
 func (x *CheckSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[184]
+	mi := &file_event_proto_msgTypes[186]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16796,7 +16974,7 @@ func (x *CheckSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckSession.ProtoReflect.Descriptor instead.
 func (*CheckSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{184}
+	return file_event_proto_rawDescGZIP(), []int{186}
 }
 
 func (x *CheckSession) GetSessionHash() []byte {
@@ -16815,7 +16993,7 @@ type CloseSession struct {
 
 func (x *CloseSession) Reset() {
 	*x = CloseSession{}
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[187]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16827,7 +17005,7 @@ func (x *CloseSession) String() string {
 func (*CloseSession) ProtoMessage() {}
 
 func (x *CloseSession) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[185]
+	mi := &file_event_proto_msgTypes[187]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16840,7 +17018,7 @@ func (x *CloseSession) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CloseSession.ProtoReflect.Descriptor instead.
 func (*CloseSession) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{185}
+	return file_event_proto_rawDescGZIP(), []int{187}
 }
 
 func (x *CloseSession) GetSessionHash() []byte {
@@ -16870,7 +17048,7 @@ type UserAnswer struct {
 
 func (x *UserAnswer) Reset() {
 	*x = UserAnswer{}
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[188]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -16882,7 +17060,7 @@ func (x *UserAnswer) String() string {
 func (*UserAnswer) ProtoMessage() {}
 
 func (x *UserAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[186]
+	mi := &file_event_proto_msgTypes[188]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -16895,7 +17073,7 @@ func (x *UserAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UserAnswer.ProtoReflect.Descriptor instead.
 func (*UserAnswer) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{186}
+	return file_event_proto_rawDescGZIP(), []int{188}
 }
 
 func (x *UserAnswer) GetStatus() UserStatus {
@@ -16988,7 +17166,7 @@ type User struct {
 
 func (x *User) Reset() {
 	*x = User{}
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[189]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17000,7 +17178,7 @@ func (x *User) String() string {
 func (*User) ProtoMessage() {}
 
 func (x *User) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[187]
+	mi := &file_event_proto_msgTypes[189]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17013,7 +17191,7 @@ func (x *User) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use User.ProtoReflect.Descriptor instead.
 func (*User) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{187}
+	return file_event_proto_rawDescGZIP(), []int{189}
 }
 
 func (x *User) GetAccount() uint64 {
@@ -17129,7 +17307,7 @@ type BillingState struct {
 
 func (x *BillingState) Reset() {
 	*x = BillingState{}
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[190]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17141,7 +17319,7 @@ func (x *BillingState) String() string {
 func (*BillingState) ProtoMessage() {}
 
 func (x *BillingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[188]
+	mi := &file_event_proto_msgTypes[190]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17154,7 +17332,7 @@ func (x *BillingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BillingState.ProtoReflect.Descriptor instead.
 func (*BillingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{188}
+	return file_event_proto_rawDescGZIP(), []int{190}
 }
 
 func (x *BillingState) GetSequence() uint64 {
@@ -17308,7 +17486,7 @@ type BookState struct {
 
 func (x *BookState) Reset() {
 	*x = BookState{}
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[191]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17320,7 +17498,7 @@ func (x *BookState) String() string {
 func (*BookState) ProtoMessage() {}
 
 func (x *BookState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[189]
+	mi := &file_event_proto_msgTypes[191]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17333,7 +17511,7 @@ func (x *BookState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BookState.ProtoReflect.Descriptor instead.
 func (*BookState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{189}
+	return file_event_proto_rawDescGZIP(), []int{191}
 }
 
 func (x *BookState) GetFromMs() int64 {
@@ -17374,7 +17552,7 @@ type SourceState struct {
 
 func (x *SourceState) Reset() {
 	*x = SourceState{}
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[192]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17386,7 +17564,7 @@ func (x *SourceState) String() string {
 func (*SourceState) ProtoMessage() {}
 
 func (x *SourceState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[190]
+	mi := &file_event_proto_msgTypes[192]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17399,7 +17577,7 @@ func (x *SourceState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SourceState.ProtoReflect.Descriptor instead.
 func (*SourceState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{190}
+	return file_event_proto_rawDescGZIP(), []int{192}
 }
 
 func (x *SourceState) GetSource() string {
@@ -17510,7 +17688,7 @@ type AccountState struct {
 
 func (x *AccountState) Reset() {
 	*x = AccountState{}
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[193]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17522,7 +17700,7 @@ func (x *AccountState) String() string {
 func (*AccountState) ProtoMessage() {}
 
 func (x *AccountState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[191]
+	mi := &file_event_proto_msgTypes[193]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17535,7 +17713,7 @@ func (x *AccountState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AccountState.ProtoReflect.Descriptor instead.
 func (*AccountState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{191}
+	return file_event_proto_rawDescGZIP(), []int{193}
 }
 
 func (x *AccountState) GetAccount() uint64 {
@@ -17816,7 +17994,7 @@ type TopUpState struct {
 
 func (x *TopUpState) Reset() {
 	*x = TopUpState{}
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[194]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17828,7 +18006,7 @@ func (x *TopUpState) String() string {
 func (*TopUpState) ProtoMessage() {}
 
 func (x *TopUpState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[192]
+	mi := &file_event_proto_msgTypes[194]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17841,7 +18019,7 @@ func (x *TopUpState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TopUpState.ProtoReflect.Descriptor instead.
 func (*TopUpState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{192}
+	return file_event_proto_rawDescGZIP(), []int{194}
 }
 
 func (x *TopUpState) GetRule() *SetTopUp {
@@ -17926,7 +18104,7 @@ type RefundState struct {
 
 func (x *RefundState) Reset() {
 	*x = RefundState{}
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[195]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -17938,7 +18116,7 @@ func (x *RefundState) String() string {
 func (*RefundState) ProtoMessage() {}
 
 func (x *RefundState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[193]
+	mi := &file_event_proto_msgTypes[195]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -17951,7 +18129,7 @@ func (x *RefundState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RefundState.ProtoReflect.Descriptor instead.
 func (*RefundState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{193}
+	return file_event_proto_rawDescGZIP(), []int{195}
 }
 
 func (x *RefundState) GetRequestId() []byte {
@@ -17996,7 +18174,7 @@ type PaymentState struct {
 
 func (x *PaymentState) Reset() {
 	*x = PaymentState{}
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[196]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18008,7 +18186,7 @@ func (x *PaymentState) String() string {
 func (*PaymentState) ProtoMessage() {}
 
 func (x *PaymentState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[194]
+	mi := &file_event_proto_msgTypes[196]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18021,7 +18199,7 @@ func (x *PaymentState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentState.ProtoReflect.Descriptor instead.
 func (*PaymentState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{194}
+	return file_event_proto_rawDescGZIP(), []int{196}
 }
 
 func (x *PaymentState) GetProvider() string {
@@ -18120,7 +18298,7 @@ type SpendingState struct {
 
 func (x *SpendingState) Reset() {
 	*x = SpendingState{}
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[197]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18132,7 +18310,7 @@ func (x *SpendingState) String() string {
 func (*SpendingState) ProtoMessage() {}
 
 func (x *SpendingState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[195]
+	mi := &file_event_proto_msgTypes[197]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18145,7 +18323,7 @@ func (x *SpendingState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SpendingState.ProtoReflect.Descriptor instead.
 func (*SpendingState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{195}
+	return file_event_proto_rawDescGZIP(), []int{197}
 }
 
 func (x *SpendingState) GetDay() uint32 {
@@ -18181,7 +18359,7 @@ type KeyringState struct {
 
 func (x *KeyringState) Reset() {
 	*x = KeyringState{}
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[198]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18193,7 +18371,7 @@ func (x *KeyringState) String() string {
 func (*KeyringState) ProtoMessage() {}
 
 func (x *KeyringState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[196]
+	mi := &file_event_proto_msgTypes[198]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18206,7 +18384,7 @@ func (x *KeyringState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyringState.ProtoReflect.Descriptor instead.
 func (*KeyringState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{196}
+	return file_event_proto_rawDescGZIP(), []int{198}
 }
 
 func (x *KeyringState) GetNext() uint32 {
@@ -18250,7 +18428,7 @@ type KeyState struct {
 
 func (x *KeyState) Reset() {
 	*x = KeyState{}
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[199]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18262,7 +18440,7 @@ func (x *KeyState) String() string {
 func (*KeyState) ProtoMessage() {}
 
 func (x *KeyState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[197]
+	mi := &file_event_proto_msgTypes[199]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18275,7 +18453,7 @@ func (x *KeyState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyState.ProtoReflect.Descriptor instead.
 func (*KeyState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{197}
+	return file_event_proto_rawDescGZIP(), []int{199}
 }
 
 func (x *KeyState) GetNumber() uint32 {
@@ -18379,7 +18557,7 @@ type KeyLineState struct {
 
 func (x *KeyLineState) Reset() {
 	*x = KeyLineState{}
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[200]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18391,7 +18569,7 @@ func (x *KeyLineState) String() string {
 func (*KeyLineState) ProtoMessage() {}
 
 func (x *KeyLineState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[198]
+	mi := &file_event_proto_msgTypes[200]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18404,7 +18582,7 @@ func (x *KeyLineState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyLineState.ProtoReflect.Descriptor instead.
 func (*KeyLineState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{198}
+	return file_event_proto_rawDescGZIP(), []int{200}
 }
 
 func (x *KeyLineState) GetLine() uint32 {
@@ -18477,7 +18655,7 @@ type LateState struct {
 
 func (x *LateState) Reset() {
 	*x = LateState{}
-	mi := &file_event_proto_msgTypes[199]
+	mi := &file_event_proto_msgTypes[201]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18489,7 +18667,7 @@ func (x *LateState) String() string {
 func (*LateState) ProtoMessage() {}
 
 func (x *LateState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[199]
+	mi := &file_event_proto_msgTypes[201]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18502,7 +18680,7 @@ func (x *LateState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LateState.ProtoReflect.Descriptor instead.
 func (*LateState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{199}
+	return file_event_proto_rawDescGZIP(), []int{201}
 }
 
 func (x *LateState) GetRequestId() []byte {
@@ -18560,7 +18738,7 @@ type PaidState struct {
 
 func (x *PaidState) Reset() {
 	*x = PaidState{}
-	mi := &file_event_proto_msgTypes[200]
+	mi := &file_event_proto_msgTypes[202]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18572,7 +18750,7 @@ func (x *PaidState) String() string {
 func (*PaidState) ProtoMessage() {}
 
 func (x *PaidState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[200]
+	mi := &file_event_proto_msgTypes[202]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18585,7 +18763,7 @@ func (x *PaidState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaidState.ProtoReflect.Descriptor instead.
 func (*PaidState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{200}
+	return file_event_proto_rawDescGZIP(), []int{202}
 }
 
 func (x *PaidState) GetRequestId() []byte {
@@ -18690,7 +18868,7 @@ type MonthState struct {
 
 func (x *MonthState) Reset() {
 	*x = MonthState{}
-	mi := &file_event_proto_msgTypes[201]
+	mi := &file_event_proto_msgTypes[203]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18702,7 +18880,7 @@ func (x *MonthState) String() string {
 func (*MonthState) ProtoMessage() {}
 
 func (x *MonthState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[201]
+	mi := &file_event_proto_msgTypes[203]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18715,7 +18893,7 @@ func (x *MonthState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MonthState.ProtoReflect.Descriptor instead.
 func (*MonthState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{201}
+	return file_event_proto_rawDescGZIP(), []int{203}
 }
 
 func (x *MonthState) GetMonth() uint32 {
@@ -18851,7 +19029,7 @@ type PeriodState struct {
 
 func (x *PeriodState) Reset() {
 	*x = PeriodState{}
-	mi := &file_event_proto_msgTypes[202]
+	mi := &file_event_proto_msgTypes[204]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18863,7 +19041,7 @@ func (x *PeriodState) String() string {
 func (*PeriodState) ProtoMessage() {}
 
 func (x *PeriodState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[202]
+	mi := &file_event_proto_msgTypes[204]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18876,7 +19054,7 @@ func (x *PeriodState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PeriodState.ProtoReflect.Descriptor instead.
 func (*PeriodState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{202}
+	return file_event_proto_rawDescGZIP(), []int{204}
 }
 
 func (x *PeriodState) GetTerms() uint64 {
@@ -18927,7 +19105,7 @@ type StorageChanges struct {
 
 func (x *StorageChanges) Reset() {
 	*x = StorageChanges{}
-	mi := &file_event_proto_msgTypes[203]
+	mi := &file_event_proto_msgTypes[205]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -18939,7 +19117,7 @@ func (x *StorageChanges) String() string {
 func (*StorageChanges) ProtoMessage() {}
 
 func (x *StorageChanges) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[203]
+	mi := &file_event_proto_msgTypes[205]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -18952,7 +19130,7 @@ func (x *StorageChanges) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StorageChanges.ProtoReflect.Descriptor instead.
 func (*StorageChanges) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{203}
+	return file_event_proto_rawDescGZIP(), []int{205}
 }
 
 func (x *StorageChanges) GetDay() uint32 {
@@ -18998,7 +19176,7 @@ type GrantState struct {
 
 func (x *GrantState) Reset() {
 	*x = GrantState{}
-	mi := &file_event_proto_msgTypes[204]
+	mi := &file_event_proto_msgTypes[206]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -19010,7 +19188,7 @@ func (x *GrantState) String() string {
 func (*GrantState) ProtoMessage() {}
 
 func (x *GrantState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[204]
+	mi := &file_event_proto_msgTypes[206]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -19023,7 +19201,7 @@ func (x *GrantState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GrantState.ProtoReflect.Descriptor instead.
 func (*GrantState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{204}
+	return file_event_proto_rawDescGZIP(), []int{206}
 }
 
 func (x *GrantState) GetGrant() uint64 {
@@ -19104,7 +19282,7 @@ type HoldState struct {
 
 func (x *HoldState) Reset() {
 	*x = HoldState{}
-	mi := &file_event_proto_msgTypes[205]
+	mi := &file_event_proto_msgTypes[207]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -19116,7 +19294,7 @@ func (x *HoldState) String() string {
 func (*HoldState) ProtoMessage() {}
 
 func (x *HoldState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[205]
+	mi := &file_event_proto_msgTypes[207]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -19129,7 +19307,7 @@ func (x *HoldState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HoldState.ProtoReflect.Descriptor instead.
 func (*HoldState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{205}
+	return file_event_proto_rawDescGZIP(), []int{207}
 }
 
 func (x *HoldState) GetRequestId() []byte {
@@ -19293,7 +19471,7 @@ type NetworkState struct {
 
 func (x *NetworkState) Reset() {
 	*x = NetworkState{}
-	mi := &file_event_proto_msgTypes[206]
+	mi := &file_event_proto_msgTypes[208]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -19305,7 +19483,7 @@ func (x *NetworkState) String() string {
 func (*NetworkState) ProtoMessage() {}
 
 func (x *NetworkState) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[206]
+	mi := &file_event_proto_msgTypes[208]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -19318,7 +19496,7 @@ func (x *NetworkState) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NetworkState.ProtoReflect.Descriptor instead.
 func (*NetworkState) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{206}
+	return file_event_proto_rawDescGZIP(), []int{208}
 }
 
 func (x *NetworkState) GetNetwork() uint64 {
@@ -19375,7 +19553,7 @@ type CommandKept struct {
 
 func (x *CommandKept) Reset() {
 	*x = CommandKept{}
-	mi := &file_event_proto_msgTypes[207]
+	mi := &file_event_proto_msgTypes[209]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -19387,7 +19565,7 @@ func (x *CommandKept) String() string {
 func (*CommandKept) ProtoMessage() {}
 
 func (x *CommandKept) ProtoReflect() protoreflect.Message {
-	mi := &file_event_proto_msgTypes[207]
+	mi := &file_event_proto_msgTypes[209]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -19400,7 +19578,7 @@ func (x *CommandKept) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandKept.ProtoReflect.Descriptor instead.
 func (*CommandKept) Descriptor() ([]byte, []int) {
-	return file_event_proto_rawDescGZIP(), []int{207}
+	return file_event_proto_rawDescGZIP(), []int{209}
 }
 
 func (x *CommandKept) GetIdempotencyId() []byte {
@@ -20672,7 +20850,24 @@ const file_event_proto_rawDesc = "" +
 	"\bGrantUse\x12\x14\n" +
 	"\x05grant\x18\x01 \x01(\x04R\x05grant\x12#\n" +
 	"\ramount_micros\x18\x02 \x01(\x04R\famountMicros\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xe3\x04\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xac\x02\n" +
+	"\rAuditProgress\x12\x1a\n" +
+	"\bsnapshot\x18\x01 \x01(\tR\bsnapshot\x12\x19\n" +
+	"\bbegun_ms\x18\x02 \x01(\x03R\abegunMs\x12\x10\n" +
+	"\x03key\x18\x03 \x01(\fR\x03key\x12\x18\n" +
+	"\abuckets\x18\x04 \x03(\rR\abuckets\x12\x12\n" +
+	"\x04sums\x18\x05 \x01(\fR\x04sums\x12\x14\n" +
+	"\x05known\x18\x06 \x01(\fR\x05known\x12\x12\n" +
+	"\x04deep\x18\a \x01(\bR\x04deep\x12\x12\n" +
+	"\x04head\x18\b \x01(\x04R\x04head\x12\x1d\n" +
+	"\n" +
+	"head_chain\x18\t \x01(\fR\theadChain\x12\x14\n" +
+	"\x05seals\x18\n" +
+	" \x01(\x04R\x05seals\x121\n" +
+	"\x06points\x18\v \x03(\v2\x19.quire.event.v1.SealPointR\x06points\"_\n" +
+	"\tSealPoint\x12\x1a\n" +
+	"\bsequence\x18\x01 \x01(\x04R\bsequence\x126\n" +
+	"\baccounts\x18\x02 \x01(\v2\x1a.quire.event.v1.SealedTreeR\baccounts\"\xe3\x04\n" +
 	"\vAuditAnswer\x12\x16\n" +
 	"\x06stream\x18\x01 \x01(\tR\x06stream\x12\x1c\n" +
 	"\tpartition\x18\x02 \x01(\rR\tpartition\x12#\n" +
@@ -21291,7 +21486,7 @@ func file_event_proto_rawDescGZIP() []byte {
 }
 
 var file_event_proto_enumTypes = make([]protoimpl.EnumInfo, 15)
-var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 208)
+var file_event_proto_msgTypes = make([]protoimpl.MessageInfo, 210)
 var file_event_proto_goTypes = []any{
 	(Result)(0),                 // 0: quire.event.v1.Result
 	(ContentAction)(0),          // 1: quire.event.v1.ContentAction
@@ -21466,56 +21661,58 @@ var file_event_proto_goTypes = []any{
 	(*ExplainAnswer)(nil),       // 170: quire.event.v1.ExplainAnswer
 	(*StorageDay)(nil),          // 171: quire.event.v1.StorageDay
 	(*GrantUse)(nil),            // 172: quire.event.v1.GrantUse
-	(*AuditAnswer)(nil),         // 173: quire.event.v1.AuditAnswer
-	(*AuditTable)(nil),          // 174: quire.event.v1.AuditTable
-	(*AuditDifference)(nil),     // 175: quire.event.v1.AuditDifference
-	(*UsageDaysAnswer)(nil),     // 176: quire.event.v1.UsageDaysAnswer
-	(*UsageDay)(nil),            // 177: quire.event.v1.UsageDay
-	(*DayUsage)(nil),            // 178: quire.event.v1.DayUsage
-	(*AllowanceAnswer)(nil),     // 179: quire.event.v1.AllowanceAnswer
-	(*UserRequest)(nil),         // 180: quire.event.v1.UserRequest
-	(*ClaimPayments)(nil),       // 181: quire.event.v1.ClaimPayments
-	(*PaymentsLease)(nil),       // 182: quire.event.v1.PaymentsLease
-	(*SetPassword)(nil),         // 183: quire.event.v1.SetPassword
-	(*EndSessions)(nil),         // 184: quire.event.v1.EndSessions
-	(*SetEmail)(nil),            // 185: quire.event.v1.SetEmail
-	(*ListSessions)(nil),        // 186: quire.event.v1.ListSessions
-	(*EndSession)(nil),          // 187: quire.event.v1.EndSession
-	(*SetDeletion)(nil),         // 188: quire.event.v1.SetDeletion
-	(*StartExport)(nil),         // 189: quire.event.v1.StartExport
-	(*FindExport)(nil),          // 190: quire.event.v1.FindExport
-	(*ClaimExport)(nil),         // 191: quire.event.v1.ClaimExport
-	(*SaveExport)(nil),          // 192: quire.event.v1.SaveExport
-	(*Export)(nil),              // 193: quire.event.v1.Export
-	(*BegunExport)(nil),         // 194: quire.event.v1.BegunExport
-	(*ListUsers)(nil),           // 195: quire.event.v1.ListUsers
-	(*RegisterUser)(nil),        // 196: quire.event.v1.RegisterUser
-	(*FindUser)(nil),            // 197: quire.event.v1.FindUser
-	(*OpenSession)(nil),         // 198: quire.event.v1.OpenSession
-	(*CheckSession)(nil),        // 199: quire.event.v1.CheckSession
-	(*CloseSession)(nil),        // 200: quire.event.v1.CloseSession
-	(*UserAnswer)(nil),          // 201: quire.event.v1.UserAnswer
-	(*User)(nil),                // 202: quire.event.v1.User
-	(*BillingState)(nil),        // 203: quire.event.v1.BillingState
-	(*BookState)(nil),           // 204: quire.event.v1.BookState
-	(*SourceState)(nil),         // 205: quire.event.v1.SourceState
-	(*AccountState)(nil),        // 206: quire.event.v1.AccountState
-	(*TopUpState)(nil),          // 207: quire.event.v1.TopUpState
-	(*RefundState)(nil),         // 208: quire.event.v1.RefundState
-	(*PaymentState)(nil),        // 209: quire.event.v1.PaymentState
-	(*SpendingState)(nil),       // 210: quire.event.v1.SpendingState
-	(*KeyringState)(nil),        // 211: quire.event.v1.KeyringState
-	(*KeyState)(nil),            // 212: quire.event.v1.KeyState
-	(*KeyLineState)(nil),        // 213: quire.event.v1.KeyLineState
-	(*LateState)(nil),           // 214: quire.event.v1.LateState
-	(*PaidState)(nil),           // 215: quire.event.v1.PaidState
-	(*MonthState)(nil),          // 216: quire.event.v1.MonthState
-	(*PeriodState)(nil),         // 217: quire.event.v1.PeriodState
-	(*StorageChanges)(nil),      // 218: quire.event.v1.StorageChanges
-	(*GrantState)(nil),          // 219: quire.event.v1.GrantState
-	(*HoldState)(nil),           // 220: quire.event.v1.HoldState
-	(*NetworkState)(nil),        // 221: quire.event.v1.NetworkState
-	(*CommandKept)(nil),         // 222: quire.event.v1.CommandKept
+	(*AuditProgress)(nil),       // 173: quire.event.v1.AuditProgress
+	(*SealPoint)(nil),           // 174: quire.event.v1.SealPoint
+	(*AuditAnswer)(nil),         // 175: quire.event.v1.AuditAnswer
+	(*AuditTable)(nil),          // 176: quire.event.v1.AuditTable
+	(*AuditDifference)(nil),     // 177: quire.event.v1.AuditDifference
+	(*UsageDaysAnswer)(nil),     // 178: quire.event.v1.UsageDaysAnswer
+	(*UsageDay)(nil),            // 179: quire.event.v1.UsageDay
+	(*DayUsage)(nil),            // 180: quire.event.v1.DayUsage
+	(*AllowanceAnswer)(nil),     // 181: quire.event.v1.AllowanceAnswer
+	(*UserRequest)(nil),         // 182: quire.event.v1.UserRequest
+	(*ClaimPayments)(nil),       // 183: quire.event.v1.ClaimPayments
+	(*PaymentsLease)(nil),       // 184: quire.event.v1.PaymentsLease
+	(*SetPassword)(nil),         // 185: quire.event.v1.SetPassword
+	(*EndSessions)(nil),         // 186: quire.event.v1.EndSessions
+	(*SetEmail)(nil),            // 187: quire.event.v1.SetEmail
+	(*ListSessions)(nil),        // 188: quire.event.v1.ListSessions
+	(*EndSession)(nil),          // 189: quire.event.v1.EndSession
+	(*SetDeletion)(nil),         // 190: quire.event.v1.SetDeletion
+	(*StartExport)(nil),         // 191: quire.event.v1.StartExport
+	(*FindExport)(nil),          // 192: quire.event.v1.FindExport
+	(*ClaimExport)(nil),         // 193: quire.event.v1.ClaimExport
+	(*SaveExport)(nil),          // 194: quire.event.v1.SaveExport
+	(*Export)(nil),              // 195: quire.event.v1.Export
+	(*BegunExport)(nil),         // 196: quire.event.v1.BegunExport
+	(*ListUsers)(nil),           // 197: quire.event.v1.ListUsers
+	(*RegisterUser)(nil),        // 198: quire.event.v1.RegisterUser
+	(*FindUser)(nil),            // 199: quire.event.v1.FindUser
+	(*OpenSession)(nil),         // 200: quire.event.v1.OpenSession
+	(*CheckSession)(nil),        // 201: quire.event.v1.CheckSession
+	(*CloseSession)(nil),        // 202: quire.event.v1.CloseSession
+	(*UserAnswer)(nil),          // 203: quire.event.v1.UserAnswer
+	(*User)(nil),                // 204: quire.event.v1.User
+	(*BillingState)(nil),        // 205: quire.event.v1.BillingState
+	(*BookState)(nil),           // 206: quire.event.v1.BookState
+	(*SourceState)(nil),         // 207: quire.event.v1.SourceState
+	(*AccountState)(nil),        // 208: quire.event.v1.AccountState
+	(*TopUpState)(nil),          // 209: quire.event.v1.TopUpState
+	(*RefundState)(nil),         // 210: quire.event.v1.RefundState
+	(*PaymentState)(nil),        // 211: quire.event.v1.PaymentState
+	(*SpendingState)(nil),       // 212: quire.event.v1.SpendingState
+	(*KeyringState)(nil),        // 213: quire.event.v1.KeyringState
+	(*KeyState)(nil),            // 214: quire.event.v1.KeyState
+	(*KeyLineState)(nil),        // 215: quire.event.v1.KeyLineState
+	(*LateState)(nil),           // 216: quire.event.v1.LateState
+	(*PaidState)(nil),           // 217: quire.event.v1.PaidState
+	(*MonthState)(nil),          // 218: quire.event.v1.MonthState
+	(*PeriodState)(nil),         // 219: quire.event.v1.PeriodState
+	(*StorageChanges)(nil),      // 220: quire.event.v1.StorageChanges
+	(*GrantState)(nil),          // 221: quire.event.v1.GrantState
+	(*HoldState)(nil),           // 222: quire.event.v1.HoldState
+	(*NetworkState)(nil),        // 223: quire.event.v1.NetworkState
+	(*CommandKept)(nil),         // 224: quire.event.v1.CommandKept
 }
 var file_event_proto_depIdxs = []int32{
 	20,  // 0: quire.event.v1.UsageBatch.admissions:type_name -> quire.event.v1.Admission
@@ -21576,7 +21773,7 @@ var file_event_proto_depIdxs = []int32{
 	62,  // 55: quire.event.v1.CommandOutcome.webhook:type_name -> quire.event.v1.WebhookRules
 	6,   // 56: quire.event.v1.Alert.type:type_name -> quire.event.v1.AlertType
 	22,  // 57: quire.event.v1.Alert.content:type_name -> quire.event.v1.ContentChange
-	209, // 58: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
+	211, // 58: quire.event.v1.Alert.payment:type_name -> quire.event.v1.PaymentState
 	61,  // 59: quire.event.v1.Delivery.alert:type_name -> quire.event.v1.Alert
 	7,   // 60: quire.event.v1.Delivery.status:type_name -> quire.event.v1.DeliveryStatus
 	64,  // 61: quire.event.v1.Delivery.attempts:type_name -> quire.event.v1.DeliveryAttempt
@@ -21657,22 +21854,22 @@ var file_event_proto_depIdxs = []int32{
 	119, // 136: quire.event.v1.ProofAnswer.books:type_name -> quire.event.v1.LoggedMessage
 	121, // 137: quire.event.v1.TreeLeaf.path:type_name -> quire.event.v1.TreeStep
 	46,  // 138: quire.event.v1.PlanAnswer.subscriptions:type_name -> quire.event.v1.SetSubscription
-	207, // 139: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
-	209, // 140: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
+	209, // 139: quire.event.v1.PlanAnswer.top_up:type_name -> quire.event.v1.TopUpState
+	211, // 140: quire.event.v1.PaymentsAnswer.payments:type_name -> quire.event.v1.PaymentState
 	128, // 141: quire.event.v1.TopUpsAnswer.top_ups:type_name -> quire.event.v1.TopUp
 	131, // 142: quire.event.v1.RevenueAnswer.months:type_name -> quire.event.v1.MonthRevenue
 	132, // 143: quire.event.v1.RevenueAnswer.failures:type_name -> quire.event.v1.FailedCharge
 	11,  // 144: quire.event.v1.LedgerQuery.type:type_name -> quire.event.v1.LedgerType
 	83,  // 145: quire.event.v1.PricesQuery.apply:type_name -> quire.event.v1.PriceBook
-	204, // 146: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
-	204, // 147: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
+	206, // 146: quire.event.v1.PriceList.books:type_name -> quire.event.v1.BookState
+	206, // 147: quire.event.v1.PriceList.upcoming:type_name -> quire.event.v1.BookState
 	10,  // 148: quire.event.v1.QueryAnswer.status:type_name -> quire.event.v1.QueryStatus
 	155, // 149: quire.event.v1.QueryAnswer.usage:type_name -> quire.event.v1.UsageAnswer
 	165, // 150: quire.event.v1.QueryAnswer.ledger:type_name -> quire.event.v1.LedgerAnswer
 	166, // 151: quire.event.v1.QueryAnswer.statement:type_name -> quire.event.v1.StatementAnswer
 	170, // 152: quire.event.v1.QueryAnswer.explain:type_name -> quire.event.v1.ExplainAnswer
-	173, // 153: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
-	179, // 154: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
+	175, // 153: quire.event.v1.QueryAnswer.audit:type_name -> quire.event.v1.AuditAnswer
+	181, // 154: quire.event.v1.QueryAnswer.allowance:type_name -> quire.event.v1.AllowanceAnswer
 	83,  // 155: quire.event.v1.QueryAnswer.prices:type_name -> quire.event.v1.PriceBook
 	143, // 156: quire.event.v1.QueryAnswer.price_list:type_name -> quire.event.v1.PriceList
 	154, // 157: quire.event.v1.QueryAnswer.progress:type_name -> quire.event.v1.Progress
@@ -21681,7 +21878,7 @@ var file_event_proto_depIdxs = []int32{
 	153, // 160: quire.event.v1.QueryAnswer.hold:type_name -> quire.event.v1.HoldAnswer
 	77,  // 161: quire.event.v1.QueryAnswer.webhooks:type_name -> quire.event.v1.WebhooksAnswer
 	79,  // 162: quire.event.v1.QueryAnswer.alerts:type_name -> quire.event.v1.AlertsAnswer
-	176, // 163: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
+	178, // 163: quire.event.v1.QueryAnswer.usage_days:type_name -> quire.event.v1.UsageDaysAnswer
 	146, // 164: quire.event.v1.QueryAnswer.recent:type_name -> quire.event.v1.RecentAnswer
 	148, // 165: quire.event.v1.QueryAnswer.entries:type_name -> quire.event.v1.EntriesAnswer
 	123, // 166: quire.event.v1.QueryAnswer.plan:type_name -> quire.event.v1.PlanAnswer
@@ -21718,87 +21915,89 @@ var file_event_proto_depIdxs = []int32{
 	172, // 197: quire.event.v1.ExplainAnswer.grants:type_name -> quire.event.v1.GrantUse
 	3,   // 198: quire.event.v1.ExplainAnswer.charge:type_name -> quire.event.v1.ChargeSource
 	18,  // 199: quire.event.v1.ExplainAnswer.losses:type_name -> quire.event.v1.Loss
-	174, // 200: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
-	175, // 201: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
-	18,  // 202: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
-	177, // 203: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
-	178, // 204: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
-	196, // 205: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
-	197, // 206: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
-	198, // 207: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
-	199, // 208: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
-	200, // 209: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
-	183, // 210: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
-	184, // 211: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
-	195, // 212: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
-	185, // 213: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
-	186, // 214: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
-	187, // 215: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
-	188, // 216: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
-	189, // 217: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
-	190, // 218: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
-	191, // 219: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
-	192, // 220: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
-	181, // 221: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
-	12,  // 222: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
-	193, // 223: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
-	13,  // 224: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
-	194, // 225: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
-	14,  // 226: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
-	202, // 227: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
-	202, // 228: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
-	198, // 229: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
-	193, // 230: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
-	182, // 231: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
-	12,  // 232: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
-	83,  // 233: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
-	205, // 234: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
-	206, // 235: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
-	221, // 236: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
-	222, // 237: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
-	204, // 238: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
-	204, // 239: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
-	18,  // 240: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
-	83,  // 241: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
-	216, // 242: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
-	219, // 243: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
-	220, // 244: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
-	220, // 245: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
-	215, // 246: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
-	80,  // 247: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
-	211, // 248: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
-	210, // 249: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
-	25,  // 250: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
-	214, // 251: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
-	209, // 252: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
-	46,  // 253: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
-	207, // 254: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
-	47,  // 255: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
-	212, // 256: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
-	213, // 257: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
-	53,  // 258: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
-	25,  // 259: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
-	210, // 260: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
-	163, // 261: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
-	172, // 262: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
-	163, // 263: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
-	163, // 264: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
-	218, // 265: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
-	217, // 266: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
-	208, // 267: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
-	163, // 268: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
-	3,   // 269: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
-	172, // 270: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
-	0,   // 271: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
-	220, // 272: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
-	220, // 273: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
-	214, // 274: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
-	60,  // 275: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
-	276, // [276:276] is the sub-list for method output_type
-	276, // [276:276] is the sub-list for method input_type
-	276, // [276:276] is the sub-list for extension type_name
-	276, // [276:276] is the sub-list for extension extendee
-	0,   // [0:276] is the sub-list for field type_name
+	174, // 200: quire.event.v1.AuditProgress.points:type_name -> quire.event.v1.SealPoint
+	17,  // 201: quire.event.v1.SealPoint.accounts:type_name -> quire.event.v1.SealedTree
+	176, // 202: quire.event.v1.AuditAnswer.tables:type_name -> quire.event.v1.AuditTable
+	177, // 203: quire.event.v1.AuditAnswer.differences:type_name -> quire.event.v1.AuditDifference
+	18,  // 204: quire.event.v1.AuditAnswer.losses:type_name -> quire.event.v1.Loss
+	179, // 205: quire.event.v1.UsageDaysAnswer.days:type_name -> quire.event.v1.UsageDay
+	180, // 206: quire.event.v1.UsageDay.usage:type_name -> quire.event.v1.DayUsage
+	198, // 207: quire.event.v1.UserRequest.register:type_name -> quire.event.v1.RegisterUser
+	199, // 208: quire.event.v1.UserRequest.find:type_name -> quire.event.v1.FindUser
+	200, // 209: quire.event.v1.UserRequest.open_session:type_name -> quire.event.v1.OpenSession
+	201, // 210: quire.event.v1.UserRequest.check_session:type_name -> quire.event.v1.CheckSession
+	202, // 211: quire.event.v1.UserRequest.close_session:type_name -> quire.event.v1.CloseSession
+	185, // 212: quire.event.v1.UserRequest.set_password:type_name -> quire.event.v1.SetPassword
+	186, // 213: quire.event.v1.UserRequest.end_sessions:type_name -> quire.event.v1.EndSessions
+	197, // 214: quire.event.v1.UserRequest.list:type_name -> quire.event.v1.ListUsers
+	187, // 215: quire.event.v1.UserRequest.set_email:type_name -> quire.event.v1.SetEmail
+	188, // 216: quire.event.v1.UserRequest.list_sessions:type_name -> quire.event.v1.ListSessions
+	189, // 217: quire.event.v1.UserRequest.end_session:type_name -> quire.event.v1.EndSession
+	190, // 218: quire.event.v1.UserRequest.set_deletion:type_name -> quire.event.v1.SetDeletion
+	191, // 219: quire.event.v1.UserRequest.start_export:type_name -> quire.event.v1.StartExport
+	192, // 220: quire.event.v1.UserRequest.find_export:type_name -> quire.event.v1.FindExport
+	193, // 221: quire.event.v1.UserRequest.claim_export:type_name -> quire.event.v1.ClaimExport
+	194, // 222: quire.event.v1.UserRequest.save_export:type_name -> quire.event.v1.SaveExport
+	183, // 223: quire.event.v1.UserRequest.claim_payments:type_name -> quire.event.v1.ClaimPayments
+	12,  // 224: quire.event.v1.SetDeletion.deletion:type_name -> quire.event.v1.Deletion
+	195, // 225: quire.event.v1.SaveExport.export:type_name -> quire.event.v1.Export
+	13,  // 226: quire.event.v1.Export.state:type_name -> quire.event.v1.ExportState
+	196, // 227: quire.event.v1.Export.begun:type_name -> quire.event.v1.BegunExport
+	14,  // 228: quire.event.v1.UserAnswer.status:type_name -> quire.event.v1.UserStatus
+	204, // 229: quire.event.v1.UserAnswer.user:type_name -> quire.event.v1.User
+	204, // 230: quire.event.v1.UserAnswer.users:type_name -> quire.event.v1.User
+	200, // 231: quire.event.v1.UserAnswer.sessions:type_name -> quire.event.v1.OpenSession
+	195, // 232: quire.event.v1.UserAnswer.export:type_name -> quire.event.v1.Export
+	184, // 233: quire.event.v1.UserAnswer.payments:type_name -> quire.event.v1.PaymentsLease
+	12,  // 234: quire.event.v1.User.deletion:type_name -> quire.event.v1.Deletion
+	83,  // 235: quire.event.v1.BillingState.book:type_name -> quire.event.v1.PriceBook
+	207, // 236: quire.event.v1.BillingState.sources:type_name -> quire.event.v1.SourceState
+	208, // 237: quire.event.v1.BillingState.accounts:type_name -> quire.event.v1.AccountState
+	223, // 238: quire.event.v1.BillingState.networks:type_name -> quire.event.v1.NetworkState
+	224, // 239: quire.event.v1.BillingState.commands:type_name -> quire.event.v1.CommandKept
+	206, // 240: quire.event.v1.BillingState.books:type_name -> quire.event.v1.BookState
+	206, // 241: quire.event.v1.BillingState.upcoming:type_name -> quire.event.v1.BookState
+	18,  // 242: quire.event.v1.BillingState.losses:type_name -> quire.event.v1.Loss
+	83,  // 243: quire.event.v1.BookState.book:type_name -> quire.event.v1.PriceBook
+	218, // 244: quire.event.v1.AccountState.months:type_name -> quire.event.v1.MonthState
+	221, // 245: quire.event.v1.AccountState.grants:type_name -> quire.event.v1.GrantState
+	222, // 246: quire.event.v1.AccountState.holds:type_name -> quire.event.v1.HoldState
+	222, // 247: quire.event.v1.AccountState.closed:type_name -> quire.event.v1.HoldState
+	217, // 248: quire.event.v1.AccountState.paid:type_name -> quire.event.v1.PaidState
+	80,  // 249: quire.event.v1.AccountState.alerts:type_name -> quire.event.v1.AlertState
+	213, // 250: quire.event.v1.AccountState.keyring:type_name -> quire.event.v1.KeyringState
+	212, // 251: quire.event.v1.AccountState.spending:type_name -> quire.event.v1.SpendingState
+	25,  // 252: quire.event.v1.AccountState.cap:type_name -> quire.event.v1.SpendingCap
+	216, // 253: quire.event.v1.AccountState.late:type_name -> quire.event.v1.LateState
+	211, // 254: quire.event.v1.AccountState.payments:type_name -> quire.event.v1.PaymentState
+	46,  // 255: quire.event.v1.AccountState.subscriptions:type_name -> quire.event.v1.SetSubscription
+	209, // 256: quire.event.v1.AccountState.top_up:type_name -> quire.event.v1.TopUpState
+	47,  // 257: quire.event.v1.TopUpState.rule:type_name -> quire.event.v1.SetTopUp
+	214, // 258: quire.event.v1.KeyringState.keys:type_name -> quire.event.v1.KeyState
+	215, // 259: quire.event.v1.KeyringState.lines:type_name -> quire.event.v1.KeyLineState
+	53,  // 260: quire.event.v1.KeyLineState.quotas:type_name -> quire.event.v1.KeyQuota
+	25,  // 261: quire.event.v1.KeyLineState.cap:type_name -> quire.event.v1.SpendingCap
+	212, // 262: quire.event.v1.KeyLineState.spending:type_name -> quire.event.v1.SpendingState
+	163, // 263: quire.event.v1.KeyLineState.usage:type_name -> quire.event.v1.KeyUsage
+	172, // 264: quire.event.v1.PaidState.grants:type_name -> quire.event.v1.GrantUse
+	163, // 265: quire.event.v1.MonthState.usage:type_name -> quire.event.v1.KeyUsage
+	163, // 266: quire.event.v1.MonthState.paid:type_name -> quire.event.v1.KeyUsage
+	220, // 267: quire.event.v1.MonthState.storage_changes:type_name -> quire.event.v1.StorageChanges
+	219, // 268: quire.event.v1.MonthState.periods:type_name -> quire.event.v1.PeriodState
+	210, // 269: quire.event.v1.MonthState.refunds:type_name -> quire.event.v1.RefundState
+	163, // 270: quire.event.v1.PeriodState.usage:type_name -> quire.event.v1.KeyUsage
+	3,   // 271: quire.event.v1.HoldState.charge:type_name -> quire.event.v1.ChargeSource
+	172, // 272: quire.event.v1.HoldState.grants:type_name -> quire.event.v1.GrantUse
+	0,   // 273: quire.event.v1.HoldState.result:type_name -> quire.event.v1.Result
+	222, // 274: quire.event.v1.NetworkState.holds:type_name -> quire.event.v1.HoldState
+	222, // 275: quire.event.v1.NetworkState.closed:type_name -> quire.event.v1.HoldState
+	216, // 276: quire.event.v1.NetworkState.late:type_name -> quire.event.v1.LateState
+	60,  // 277: quire.event.v1.CommandKept.outcome:type_name -> quire.event.v1.CommandOutcome
+	278, // [278:278] is the sub-list for method output_type
+	278, // [278:278] is the sub-list for method input_type
+	278, // [278:278] is the sub-list for extension type_name
+	278, // [278:278] is the sub-list for extension extendee
+	0,   // [0:278] is the sub-list for field type_name
 }
 
 func init() { file_event_proto_init() }
@@ -21901,7 +22100,7 @@ func file_event_proto_init() {
 	}
 	file_event_proto_msgTypes[130].OneofWrappers = []any{}
 	file_event_proto_msgTypes[132].OneofWrappers = []any{}
-	file_event_proto_msgTypes[165].OneofWrappers = []any{
+	file_event_proto_msgTypes[167].OneofWrappers = []any{
 		(*UserRequest_Register)(nil),
 		(*UserRequest_Find)(nil),
 		(*UserRequest_OpenSession)(nil),
@@ -21926,7 +22125,7 @@ func file_event_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_event_proto_rawDesc), len(file_event_proto_rawDesc)),
 			NumEnums:      15,
-			NumMessages:   208,
+			NumMessages:   210,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

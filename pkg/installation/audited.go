@@ -19,6 +19,9 @@ func SnapshotPrefix(stream string) string { return "billing/" + stream + "/" }
 // AuditedKey is the key of the note about a journal's last audit.
 func AuditedKey(stream string) string { return "billing/audited/" + stream + "/snapshot" }
 
+// AuditProgressKey is the key of the progress of an audit of a whole journal, of which only billing knows the content.
+func AuditProgressKey(stream string) string { return "billing/audited/" + stream + "/progress" }
+
 // AuditedSequence returns the sequence up to which a journal was audited, from the note.
 func AuditedSequence(stream string, note []byte) (uint64, error) {
 	const digits = 20

@@ -71,7 +71,7 @@ const (
 	dayMillis = 24 * 60 * 60 * 1000
 	// Rows that a sweep may delete while they are compared are left out.
 	sweptDays   = 2
-	sweptMillis = 2 * 60 * 60 * 1000
+	sweptMillis = 24 * 60 * 60 * 1000
 	loadIDs     = 1000
 )
 

@@ -5,6 +5,7 @@ import (
 	"crypto/sha512"
 	"encoding/binary"
 	"hash"
+	"maps"
 	"math/bits"
 
 	"quire.dev/pkg/event"
@@ -62,6 +63,7 @@ type Sums struct {
 	key     [32]byte
 	buckets []bucket
 	part    map[int]uint128 // of the part being folded, by bucket
+	saved   map[int]uint128 // with which the first part begins, from Resume
 	rows    [tables]uint64  // found
 	cells   map[cell][4]uint128
 	mac     hash.Hash
@@ -174,10 +176,11 @@ func (s *Sums) dayBucket(k dayKey) int {
 	return s.bucketOf(days, string(id[:]))
 }
 
-// Begin begins a part of the accounts. first begins anew: what was expected so far is forgotten.
+// Begin begins a part of the accounts. first starts over, with what Resume was given: what was expected so far is forgotten.
 func (s *Sums) Begin(first bool) {
 	s.part = nil
 	if first {
+		s.part = maps.Clone(s.saved)
 		for i := range s.buckets {
 			s.buckets[i].expected = uint128{}
 		}

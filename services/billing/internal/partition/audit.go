@@ -30,8 +30,12 @@ type audits struct {
 
 type auditRun struct {
 	task
+	id      auditID // of the first caller; zero: it had none
 	options auditOptions
 	answer  *event.AuditAnswer
+	// Guarded by tasks.mu. Who knows a run's id may have forged what it resumes, so such a run answers that id alone.
+	resumes bool
+	shared  bool // another caller has joined
 }
 
 // knownAudit is this partition's share of an audit of all partitions.
@@ -48,10 +52,10 @@ func newAudits() *audits {
 func (a *audits) join(o auditOptions, run func(context.Context, *auditRun)) *auditRun {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if r := a.running; r != nil && r.options == o && r.over() && !r.taken && time.Since(r.ended) < untaken {
+	if r := a.running; r != nil && r.options == o && !r.resumes && r.over() && !r.taken && time.Since(r.ended) < untaken {
 		return r
 	}
-	return a.share(o, run)
+	return a.share(auditID{}, o, run)
 }
 
 // begin begins the audit of an id, or returns it. A failed one begins again.
@@ -65,7 +69,7 @@ func (a *audits) begin(id auditID, again bool, o auditOptions, run func(context.
 	if !found {
 		a.order = append(a.order, id)
 	}
-	known = knownAudit{a.share(o, run), again || known.again}
+	known = knownAudit{a.share(id, o, run), again || known.again}
 	a.known[id] = known
 	if len(a.order) > keptAudits {
 		delete(a.known, a.order[0])
@@ -82,12 +86,21 @@ func (a *audits) find(id auditID) (knownAudit, bool) {
 	return known, found
 }
 
+// resumes reports whether a run may resume what its id's earlier one has saved.
+func (a *audits) resumes(r *auditRun) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r.resumes = !r.shared
+	return r.resumes
+}
+
 // share joins the running audit if it has the same options. It requires mu.
-func (a *audits) share(o auditOptions, run func(context.Context, *auditRun)) *auditRun {
-	if a.running != nil && !a.running.over() && a.running.options == o {
-		return a.running
+func (a *audits) share(id auditID, o auditOptions, run func(context.Context, *auditRun)) *auditRun {
+	if r := a.running; r != nil && !r.over() && r.options == o && (r.id == id || !r.resumes) {
+		r.shared = r.shared || r.id != id
+		return r
 	}
-	r := &auditRun{task: newTask(), options: o}
+	r := &auditRun{task: newTask(), id: id, options: o}
 	a.running = r
 	a.start(&r.task, time.Now, func(ctx context.Context) { run(ctx, r) })
 	return r
@@ -108,6 +121,9 @@ func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.Quer
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("id of an audit with %d bytes", len(q.Id))}
 	}
 	id := auditID(q.Id)
+	if run, found := p.audits.find(id); found && !q.Look && !q.Again && run.options != o {
+		return nil, &rpc.Error{Code: codeMalformed, Message: "the audit of this id has other parameters"}
+	}
 	if !q.Look {
 		return p.auditAnswer(ctx, p.audits.begin(id, q.Again, o, p.runAudit), true)
 	}

@@ -104,8 +104,9 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var progress task
-		a, err := p.auditOnce(t.Context(), &progress, auditOptions{})
+		run := &auditRun{}
+		progress := &run.task
+		a, err := p.auditOnce(t.Context(), run)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,5 +178,27 @@ func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
 	}
 	if _, ok := a.find(one); ok {
 		t.Error("audits are remembered for ever")
+	}
+}
+
+// TestARunThatResumesAnswersItsIDAlone, and a run that others have joined resumes nothing: who knows an id may have forged what it resumes.
+func TestARunThatResumesAnswersItsIDAlone(t *testing.T) {
+	a := newAudits()
+	t.Cleanup(a.cancel)
+	wait := func(ctx context.Context, _ *auditRun) { <-ctx.Done() }
+	one, other := auditID{1}, auditID{2}
+	shared := a.begin(one, false, auditOptions{}, wait)
+	if joined := a.begin(other, false, auditOptions{}, wait); joined.auditRun != shared.auditRun || a.resumes(shared.auditRun) {
+		t.Error("a run with another caller resumes")
+	}
+	alone := a.begin(auditID{3}, false, auditOptions{deep: true}, wait)
+	if !a.resumes(alone.auditRun) {
+		t.Error("a run does not resume")
+	}
+	if same := a.begin(auditID{3}, false, auditOptions{deep: true}, wait); same.auditRun != alone.auditRun {
+		t.Error("its caller does not find it")
+	}
+	if next := a.begin(auditID{4}, false, auditOptions{deep: true}, wait); next.auditRun == alone.auditRun {
+		t.Error("another caller joins it")
 	}
 }

@@ -33,7 +33,7 @@ func (a *auditing) fold(
 		a.task.total.Store(a.before + uint64(passes)*(live.at-from))
 		part := &auditedPart{
 			auditing: a, folded: fold, live: live, rows: c, stored: stored, all: exact && a.options.account == 0,
-			offset: a.before + uint64(pass)*(live.at-from) - from, seals: auditedSeals{after: from},
+			offset: a.before + uint64(pass)*(live.at-from) - from, seals: a.sealsSince(from),
 		}
 		if err := part.replay(ctx, from); err != nil {
 			return err
@@ -69,7 +69,7 @@ func (p *auditedPart) replay(ctx context.Context, from uint64) error {
 	if from > 0 {
 		oldest = max(oldest, p.folded.NextMillis())
 	}
-	p.requests = newReplayedRequests(oldest)
+	p.requests = newReplayedRequests(p.cfg.AuditRequests, oldest)
 	if p.live.requests {
 		p.folded.Record()
 	}
@@ -108,6 +108,9 @@ func (p *auditedPart) apply(ctx context.Context, m journal.Message) error {
 			return err
 		}
 	}
+	if s, marked := p.marks[m.Sequence]; marked && p.sums != nil && p.all {
+		return p.save(ctx, s)
+	}
 	return nil
 }
 
@@ -119,6 +122,8 @@ func (a *auditing) foldParts(ctx context.Context, live position, one func(*accou
 		return a.foldAccount(one)
 	case a.since != nil:
 		return a.foldNew(ctx, one)
+	case a.resumed != nil:
+		return a.foldFrom(a.resumed.fold, one)
 	}
 	most := a.cfg.AuditPrincipals
 	if a.options.repair != "" {
@@ -148,10 +153,15 @@ func (a *auditing) foldNew(ctx context.Context, one func(*account.Fold, int, int
 	if fold == nil { // for the second pass
 		fold, err = a.snapshots.Load(ctx, *a.since)
 	}
-	if err == nil {
-		err = one(fold, 0, 1)
-	}
 	if err != nil {
+		return account.Whole{}, err
+	}
+	return a.foldFrom(fold, one)
+}
+
+// foldFrom folds what comes after a state, all principals at once.
+func (a *auditing) foldFrom(fold *account.Fold, one func(*account.Fold, int, int) error) (account.Whole, error) {
+	if err := one(fold, 0, 1); err != nil {
 		return account.Whole{}, err
 	}
 	a.before = a.task.read.Load()

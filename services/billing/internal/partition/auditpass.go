@@ -71,12 +71,13 @@ func (p *Partition) auditOptions(q *event.AuditQuery) (o auditOptions, err error
 }
 
 func (p *Partition) runAudit(ctx context.Context, run *auditRun) {
-	run.answer, run.err = p.auditOnce(ctx, &run.task, run.options)
+	run.answer, run.err = p.auditOnce(ctx, run)
 }
 
 // auditOnce compares the live fold, the read model and snapshots with a replay. It folds the principals in parts, one after the
 // other, so that it holds at most AuditPrincipals at a time. A repair folds all at once.
-func (p *Partition) auditOnce(ctx context.Context, t *task, o auditOptions) (*event.AuditAnswer, error) {
+func (p *Partition) auditOnce(ctx context.Context, run *auditRun) (*event.AuditAnswer, error) {
+	t, o := &run.task, run.options
 	if o.skipped {
 		return &event.AuditAnswer{Stream: p.stream, Partition: uint32(p.cfg.Partition), Match: true, Skipped: true}, nil
 	}
@@ -86,7 +87,7 @@ func (p *Partition) auditOnce(ctx context.Context, t *task, o auditOptions) (*ev
 		return nil, err
 	}
 	defer release()
-	a := &auditing{Partition: p, task: t, options: o}
+	a := &auditing{Partition: p, task: t, run: run, options: o}
 	if o.until > p.position.Get() {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("%s ends at %d", p.stream, p.position.Get())}
 	}
@@ -100,10 +101,16 @@ func (p *Partition) auditOnce(ctx context.Context, t *task, o auditOptions) (*ev
 	if !exists {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("there is no account %s", o.account)}
 	}
-	answer, err := a.run(ctx, exact)
-	if errors.Is(err, errParts) {
-		*a = auditing{Partition: p, task: t, options: o}
-		answer, err = a.run(ctx, false)
+	answer, err := a.pass(ctx, exact)
+	for errors.Is(err, errParts) || errors.Is(err, compare.ErrProgress) {
+		exact = exact && !errors.Is(err, errParts)
+		*a = auditing{Partition: p, task: t, run: run, options: o, saves: a.saves}
+		answer, err = a.pass(ctx, exact)
+	}
+	if err == nil && a.saves {
+		if err := p.snapshots.EndProgress(ctx); err != nil {
+			p.log.Warn("the progress of an audit could not be deleted", "error", err)
+		}
 	}
 	if err == nil && !answer.Match {
 		p.log.Error("audit: something differs from the journal", "sequence", answer.LastSequence,
@@ -119,17 +126,25 @@ var errParts = errors.New("the principals need parts")
 type auditing struct {
 	*Partition
 	*task
+	run     *auditRun
 	options auditOptions
 	answer  *event.AuditAnswer
 
 	before   uint64              // messages read by earlier passes
 	since    *snapshots.Snapshot // the audited one that the audit begins with; nil: it begins with the first message
 	start    *account.Fold       // of since, until the first pass
+	resumed  *resumed            // nil: the audit begins anew
+	begun    int64               // Unix milliseconds
+	known    []byte              // as AuditProgress.known
+	sums     *compare.Sums       // of the first pass; nil: its progress is not saved
+	saved    time.Time           // when its progress was saved last
+	saves    bool                // it has saved progress, or resumed from it
 	kept     []found
-	part     []found             // of the part being folded
-	newest   *snapshots.Snapshot // of those compared
-	sum      account.Sum         // of the parts' states at it
-	partSum  *account.Sum        // of the part being folded
+	part     []found                       // of the part being folded
+	newest   *snapshots.Snapshot           // of those compared
+	marks    map[uint64]snapshots.Snapshot // by sequence, with states of this version
+	sum      account.Sum                   // of the parts' states at it
+	partSum  *account.Sum                  // of the part being folded
 	skipped  map[string]bool
 	accounts int
 	requests int
@@ -163,10 +178,16 @@ type position struct {
 	about    int
 	accounts []account.Listed
 	millis   int64
+	entries  uint64 // admissions, settlements and commands
 }
 
-func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, error) {
-	cfg := compare.Config{Store: a.deps.Views, Stream: a.stream, NowMillis: a.now().UnixMilli(), Exact: exact, Account: a.options.account}
+// pass folds the journal and compares, a second time if rows differ.
+func (a *auditing) pass(ctx context.Context, exact bool) (*event.AuditAnswer, error) {
+	a.saved = time.Now()
+	if a.begun = a.now().UnixMilli(); a.resumed != nil {
+		a.begun = a.resumed.BegunMs
+	}
+	cfg := compare.Config{Store: a.deps.Views, Stream: a.stream, NowMillis: a.begun, Exact: exact, Account: a.options.account}
 	if a.options.repair != tableSnapshots {
 		cfg.Table = a.options.repair
 	}
@@ -175,10 +196,19 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 	if a.since != nil {
 		cfg.Since, answer.FromSequence = compare.SinceState(a.start), a.since.Sequence
 	}
-	c, sums := compare.New(cfg)
+	c, sums, err := a.comparison(cfg)
+	if err != nil {
+		return nil, err
+	}
 	live, upTo, err := a.read(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if err := a.knows(c.Known(), upTo, exact); err != nil {
+		return nil, err
+	}
+	if a.resumable() && upTo > 0 {
+		a.sums = sums
 	}
 	stored, err := a.stored(ctx, live.at, upTo)
 	if err != nil {
@@ -194,6 +224,7 @@ func (a *auditing) run(ctx context.Context, exact bool) (*event.AuditAnswer, err
 		answer.Chain = live.chain[:] // of the state that answers; until has the replay's
 	}
 	a.tables = sums.Tables()
+	a.resumed, a.sums = nil, nil
 	if !sums.Match() {
 		if err := a.name(ctx, cfg, exact, sums); err != nil {
 			return nil, err
@@ -266,6 +297,7 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 	if err == nil {
 		live.chain, live.at, live.about = live.image.Chain, live.image.Sequence, a.Partition.fold.Principals()
 		live.accounts, live.millis = a.Partition.fold.List(), a.Partition.fold.TimeMillis()
+		live.entries = a.Partition.fold.Entries()
 		live.requests, live.stored = a.options.repair == "" && upTo > 0, upTo
 	}
 	a.mu.Unlock()
@@ -305,6 +337,7 @@ func (a *auditing) compareStates(fold *account.Fold, image *account.Image, snaps
 // name is the second pass. It names the rows of the read model that differ, and repairs them.
 func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sums *compare.Sums) error {
 	kept := a.kept
+	cfg.NowMillis = a.now().UnixMilli() // some rows may be gone by now
 	c, naming := compare.NewNaming(cfg, sums)
 	live, upTo, err := a.read(ctx, c)
 	if err == nil {

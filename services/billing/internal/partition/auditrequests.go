@@ -15,11 +15,9 @@ import (
 	"quire.dev/services/billing/internal/projection"
 )
 
-// maxReplayedRequests bounds the requests that an audit holds in memory at a time, about 200 bytes each. It compares the latest ones.
-const maxReplayedRequests = 300_000
-
 // replayedRequests are the latest requests of a replay, as the read model should have them.
 type replayedRequests struct {
+	most   int   // are held at a time
 	oldest int64 // earlier requests are not held, in Unix milliseconds
 	byID   map[event.RequestID]*replayedRequest
 	order  []event.RequestID
@@ -30,8 +28,8 @@ type replayedRequest struct {
 	decided, changed uint64 // sequences
 }
 
-func newReplayedRequests(oldest int64) *replayedRequests {
-	return &replayedRequests{oldest: oldest, byID: map[event.RequestID]*replayedRequest{}}
+func newReplayedRequests(most int, oldest int64) *replayedRequests {
+	return &replayedRequests{most: most, oldest: oldest, byID: map[event.RequestID]*replayedRequest{}}
 }
 
 func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChange) {
@@ -56,7 +54,7 @@ func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChang
 		}
 		r.changed = sequence
 	}
-	for len(l.order) > maxReplayedRequests {
+	for len(l.order) > l.most {
 		l.oldest = max(l.oldest, l.byID[l.order[0]].TimeMillis+1)
 		delete(l.byID, l.order[0])
 		l.order = l.order[1:]

@@ -12,9 +12,12 @@ import (
 	"quire.dev/services/billing/internal/snapshots"
 )
 
-// begin loads the audited snapshot, with which an audit of what is new begins. Another one, or one without such a snapshot, begins
-// with the first message.
+// begin loads the audited snapshot, with which an audit of what is new begins, or the one at which an interrupted audit is resumed.
+// Others begin with the first message.
 func (a *auditing) begin(ctx context.Context) error {
+	if a.resumable() {
+		return a.resume(ctx)
+	}
 	if !a.options.new {
 		return nil
 	}
@@ -57,11 +60,15 @@ func (a *auditing) stored(ctx context.Context, upTo, compared uint64) (map[uint6
 		return nil, err
 	}
 	count := 0
+	a.marks = map[uint64]snapshots.Snapshot{}
 	for _, s := range list {
+		if s.Version == account.CodeVersion && s.Sequence > a.from() {
+			a.marks[s.Sequence] = s
+		}
 		switch {
 		case s.Sequence > end && a.options.until == 0:
 			a.kept = append(a.kept, a.snapshotFound(s, "sequence", fmt.Sprintf("at most %d", end), fmt.Sprint(s.Sequence)))
-		case s.Sequence > upTo || s.Version > account.CodeVersion || a.since != nil && s.Sequence <= a.since.Sequence:
+		case s.Sequence > upTo || s.Version > account.CodeVersion || s.Sequence <= a.from():
 		case a.options.deep || count < auditedSnapshots:
 			count++
 			bySequence[s.Sequence] = append(bySequence[s.Sequence], s)
@@ -70,8 +77,22 @@ func (a *auditing) stored(ctx context.Context, upTo, compared uint64) (map[uint6
 			}
 		}
 	}
+	if a.newest == nil && a.resumed != nil {
+		a.newest = &a.resumed.snapshot
+	}
 	a.skipped = map[string]bool{}
 	return bySequence, nil
+}
+
+// from is the message after which the audit begins.
+func (a *auditing) from() uint64 {
+	switch {
+	case a.since != nil:
+		return a.since.Sequence
+	case a.resumed != nil:
+		return a.resumed.snapshot.Sequence
+	}
+	return 0
 }
 
 func (a *auditing) snapshotFound(s snapshots.Snapshot, field, expected, value string) found {

@@ -55,6 +55,24 @@ func (p *Points) Add(sequence uint64, changed []account.Receipt) {
 	}
 }
 
+// Save returns the points without their trees.
+func (p *Points) Save() (list []*event.SealPoint) {
+	for _, point := range p.list {
+		list = append(list, &event.SealPoint{Sequence: point.Sequence, Accounts: Of(point.Root, "")})
+	}
+	return list
+}
+
+// Restore returns points that Save returned. The next ones need all receipts.
+func Restore(list []*event.SealPoint) (p Points) {
+	for _, saved := range list {
+		root, _ := Root(saved.Accounts)
+		p.list = append(p.list, Point{Sequence: saved.Sequence, Root: root})
+	}
+	p.seen = len(p.list)
+	return p
+}
+
 // Newest returns the last point, or false.
 func (p *Points) Newest() (Point, bool) {
 	if len(p.list) == 0 {

@@ -41,6 +41,11 @@ func (s *Store) Audited(ctx context.Context) (snapshot Snapshot, found bool, err
 	case err != nil:
 		return Snapshot{}, false, err
 	}
+	return s.find(ctx, key)
+}
+
+// find returns the snapshot with a key, or false.
+func (s *Store) find(ctx context.Context, key string) (Snapshot, bool, error) {
 	list, err := s.List(ctx)
 	if err != nil {
 		return Snapshot{}, false, err

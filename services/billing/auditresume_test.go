@@ -1,0 +1,256 @@
+package billing_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/installation"
+	"quire.dev/pkg/plan"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing"
+	"quire.dev/services/billing/internal/account"
+)
+
+// written remembers what was written under a key.
+type written struct {
+	blob.Store
+	key string
+
+	mu  sync.Mutex
+	all [][]byte
+}
+
+func (w *written) Put(ctx context.Context, key string, r io.Reader, size int64) (blob.Info, error) {
+	if key == w.key {
+		data, err := io.ReadAll(r)
+		if err != nil {
+			return blob.Info{}, err
+		}
+		w.mu.Lock()
+		w.all = append(w.all, data)
+		w.mu.Unlock()
+		r = bytes.NewReader(data)
+	}
+	return w.Store.Put(ctx, key, r, size)
+}
+
+// resuming is a stack with a journal of two months, with many snapshots and seals, and the progress that a complete audit saved on its way.
+type resuming struct {
+	*stack
+	cfg    billing.Config
+	offset time.Duration
+	run    *running
+	query  *event.AuditQuery
+	whole  *event.AuditAnswer
+	saved  [][]byte
+}
+
+const (
+	auditID = "the id of a test"
+	leaving = 4711 // an account that is scheduled for deletion
+
+	afterDeletion = later + 20*24*time.Hour
+)
+
+func progressKey() string { return installation.AuditProgressKey(event.Billing.Stream(0)) }
+
+func newResuming(t *testing.T) *resuming {
+	t.Helper()
+	s, cfg := books(t)
+	w := &written{Store: s.blobs.Store, key: progressKey()}
+	s.blobs.Store = w
+	cfg.SnapshotMessages, cfg.HistoryMessages, cfg.AuditRequests, cfg.AuditProgress, cfg.SealInterval = 1, 1, 1, time.Nanosecond, time.Millisecond
+	p := &resuming{stack: s, cfg: cfg, offset: afterDeletion, query: &event.AuditQuery{Head: 14}}
+	p.run = s.start(cfg, later)
+	s.account(leaving, plan.Free)
+	s.did(&event.Command{Account: leaving, Action: &event.Command_DeleteAccount{DeleteAccount: &event.DeleteAccount{}}})
+	p.run.stop()
+	for range 4 { // each stop writes a snapshot
+		p.run = s.start(cfg, p.offset)
+		for range 3 { // seals of one process refer to earlier ones
+			seals := s.sealsIn()
+			s.serve(alice, plan.LiteGet, 2)
+			s.grant(bob, 1_000_000)
+			eventually.True(t, "a seal", func() bool { return s.sealsIn() > seals })
+		}
+		p.run.stop()
+	}
+	p.cfg.SealInterval = time.Hour // the journal stays as it is
+	p.run = s.start(p.cfg, p.offset)
+	if p.whole = p.audit(auditID); !p.whole.Match || p.whole.Folded != p.whole.LastSequence || len(p.whole.HeadChain) == 0 {
+		t.Fatalf("a complete audit: %v", p.whole)
+	}
+	if p.saved = w.all; len(p.saved) < 3 {
+		t.Fatalf("it saved its progress %d times", len(p.saved))
+	}
+	return p
+}
+
+// sealsIn is the number of seals in the journal.
+func (s *stack) sealsIn() (seals int) {
+	s.t.Helper()
+	s.fold(account.New(), func(_ uint64, e account.Effects) {
+		if e.Seal != nil {
+			seals++
+		}
+	})
+	return seals
+}
+
+// audit audits as a caller who polls.
+func (p *resuming) audit(id string) *event.AuditAnswer {
+	p.t.Helper()
+	a := p.try(id)
+	if a.Status != event.QueryStatus_QUERY_OK {
+		p.t.Fatalf("audit: %v", a.Status)
+	}
+	return a.GetAudit()
+}
+
+func (p *resuming) try(id string) (a *event.QueryAnswer) {
+	p.t.Helper()
+	p.query.Id = []byte(id)
+	eventually.True(p.t, "the audit ends", func() bool {
+		a = p.queryAt(0, &event.Query{Query: &event.Query_Audit{Audit: p.query}})
+		return a.Status != event.QueryStatus_QUERY_PENDING
+	})
+	return a
+}
+
+// interrupt restarts billing as if it had crashed right after saving this progress. change is called in between.
+func (p *resuming) interrupt(progress []byte, change func()) {
+	p.t.Helper()
+	p.run.stop()
+	change()
+	if _, err := p.blobs.Put(p.t.Context(), progressKey(), bytes.NewReader(progress), int64(len(progress))); err != nil {
+		p.t.Fatal(err)
+	}
+	p.run = p.start(p.cfg, p.offset)
+}
+
+func nothing() {}
+
+// TestAnInterruptedAuditIsResumed at its last progress, and finds the same.
+func TestAnInterruptedAuditIsResumed(t *testing.T) {
+	t.Parallel()
+	p := newResuming(t)
+	last := p.lastSequence()
+	least := p.whole.Folded
+	for i, progress := range slices.Clone(p.saved) {
+		p.interrupt(progress, nothing)
+		a := p.audit(auditID)
+		if !a.Match || a.Folded >= least || a.LastSequence != last || (a.Entries != p.whole.Entries || !bytes.Equal(a.ReplayHash, p.whole.ReplayHash) || !bytes.Equal(a.Chain, p.whole.Chain)) {
+			t.Errorf("resumed at %d: %v, with less than %d messages; the complete one was %v", i, a, least, p.whole)
+		}
+		if least = a.Folded; !bytes.Equal(a.HeadChain, p.whole.HeadChain) {
+			t.Errorf("resumed at %d: the chain at the head is %x, want %x", i, a.HeadChain, p.whole.HeadChain)
+		}
+		for _, table := range []string{"ledger", "days", "statements", "events", "adminLog", "accounts", "networks", "entries", "seals"} {
+			if rows := rowsOf(a, table); rows != rowsOf(p.whole, table) {
+				t.Errorf("resumed at %d: %d rows of %s, %d in the complete audit", i, rows, table, rowsOf(p.whole, table))
+			}
+		}
+		if _, err := blob.Read(t.Context(), p.blobs, progressKey(), 1<<20); !errors.Is(err, blob.ErrNotFound) {
+			t.Errorf("the progress is there after the audit has ended: %v", err)
+		}
+	}
+}
+
+// TestAResumedAuditFindsAnEarlierChange by the sums that were saved, and names it.
+func TestAResumedAuditFindsAnEarlierChange(t *testing.T) {
+	t.Parallel()
+	p := newResuming(t)
+	edit(p.stack, "billing_ledger", event.AccountID(alice).String(), &event.LedgerEntry{}, func(e *event.LedgerEntry) { e.AmountMicros += 7 })
+	for i, progress := range slices.Clone(p.saved) {
+		p.interrupt(progress, nothing)
+		if a := p.audit(auditID); a.Match || !names(a, alice, "ledger amountMicros 1000000 1000007") || a.Folded >= 2*p.lastSequence() {
+			t.Errorf("resumed at %d: %v", i, a) // a second pass, from the first message, names the row
+		}
+	}
+}
+
+// TestAnAuditStartsOver under another id, with other parameters, after 23 hours, with damaged progress, or after the read model has changed.
+func TestAnAuditStartsOver(t *testing.T) {
+	t.Parallel()
+	seed := rand.Uint64()
+	t.Log("seed", seed)
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn damage
+	p := newResuming(t)
+	last := p.saved[len(p.saved)-1]
+	audit := func(name string, resumed bool, id string, progress []byte, change func()) {
+		t.Helper()
+		p.interrupt(progress, change)
+		if a := p.audit(id); !a.Match || (a.Folded < a.LastSequence) != resumed || a.Folded < 1 {
+			t.Errorf("%s: %v", name, a)
+		}
+	}
+	audit("the same", true, auditID, last, nothing)
+	audit("another id", false, "another test's i", last, nothing)
+	audit("deep", false, auditID, last, func() { p.query = &event.AuditQuery{Head: 14, Deep: true} })
+	audit("another head", false, auditID, last, func() { p.query = &event.AuditQuery{Head: 3} })
+	p.query = &event.AuditQuery{Head: 14}
+	damaged := bytes.Clone(last)
+	damaged[random.IntN(len(damaged))] ^= byte(1 + random.IntN(255))
+	audit("damaged", false, auditID, damaged, nothing)
+	audit("truncated", false, auditID, last[:random.IntN(len(last))], nothing)
+	audit("oversized", false, auditID, make([]byte, 16<<20+1), nothing)
+	audit("in 23 hours", true, auditID, last, func() { p.offset = afterDeletion + 23*time.Hour - time.Minute })
+	audit("after 23 hours", false, auditID, last, func() { p.offset = afterDeletion + 23*time.Hour + time.Minute })
+	audit("of the future", false, auditID, last, func() { p.offset = afterDeletion - time.Hour })
+	p.offset = afterDeletion
+	audit("in parts", false, auditID, last, func() { p.cfg.AuditPrincipals = 1 })
+	p.cfg.AuditPrincipals = 0
+	audit("an account erased", false, auditID, last, func() {
+		r := p.start(p.cfg, p.offset)
+		p.did(&event.Command{Account: leaving, Action: &event.Command_EraseAccount{EraseAccount: &event.EraseAccount{}}})
+		r.stop()
+	})
+	audit("without the snapshot", false, auditID, last, func() { p.deleteBlobs(installation.SnapshotPrefix(event.Billing.Stream(0))) })
+}
+
+// TestProgressIsSavedIfEnoughFollows for comparing recent requests: on both sides of the limit.
+func TestProgressIsSavedIfEnoughFollows(t *testing.T) {
+	t.Parallel()
+	p := newResuming(t)
+	p.cfg.AuditRequests = 1 << 20
+	p.run.stop()
+	before := len(p.saved)
+	p.run = p.start(p.cfg, p.offset)
+	w := p.blobs.Store.(*written)
+	if a := p.audit(auditID); !a.Match || len(w.all) != before {
+		t.Errorf("with few entries: %v, saved %d times", a, len(w.all)-before)
+	}
+}
+
+// TestAnAuditOfAnIDAnswersThatIDAlone, once it has resumed: who knows the id may have forged what it resumes.
+func TestAnAuditOfAnIDAnswersThatIDAlone(t *testing.T) {
+	t.Parallel()
+	p := newResuming(t)
+	p.interrupt(p.saved[0], nothing)
+	if a := p.audit(auditID); a.Folded >= a.LastSequence {
+		t.Fatalf("not resumed: %v", a)
+	}
+	if a := p.auditOf(0, &event.AuditQuery{Head: 14}); a.Folded != a.LastSequence { // within the time in which results are shared
+		t.Errorf("a caller without an id: %v", a)
+	}
+	p.query = &event.AuditQuery{Head: 14, Deep: true}
+	p.query.Id = []byte(auditID)
+	payload, err := event.Encode(&event.Query{Query: &event.Query_Audit{Audit: p.query}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rpc.Call(t.Context(), p.nc, event.QuerySubject(0), payload); err == nil || !strings.Contains(err.Error(), "other parameters") {
+		t.Errorf("with other parameters: %v", err)
+	}
+}

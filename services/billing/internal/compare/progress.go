@@ -1,0 +1,69 @@
+package compare
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"slices"
+
+	"quire.dev/pkg/event"
+)
+
+// ResumeMillis is how long after its start an audit can be resumed. Rows that a sweep may delete until then are left out of every audit.
+const ResumeMillis = sweptMillis - 60*60*1000
+
+// ErrProgress means that saved progress can't be used.
+var ErrProgress = errors.New("the saved progress of an audit can't be used: it starts over")
+
+// Save adds what the pass has expected so far. The whole journal is folded at once.
+func (s *Sums) Save(to *event.AuditProgress) {
+	to.Key, to.Buckets, to.Sums = s.key[:], slices.Sorted(maps.Keys(numbers(s.part))), nil
+	for _, at := range to.Buckets {
+		sum := s.part[int(at)]
+		to.Sums = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(to.Sums, sum.high), sum.low)
+	}
+}
+
+func numbers(part map[int]uint128) map[uint32]uint128 {
+	out := make(map[uint32]uint128, len(part))
+	for at, sum := range part {
+		out[uint32(at)] = sum
+	}
+	return out
+}
+
+// Resume is New with what Save added. The rows have to be read again.
+func Resume(cfg Config, from *event.AuditProgress) (*Comparison, *Sums, error) {
+	c, s := New(cfg)
+	if copy(s.key[:], from.Key) != len(s.key) || len(from.Sums) != 16*len(from.Buckets) {
+		return nil, nil, ErrProgress
+	}
+	s.saved = map[int]uint128{}
+	for i, at := range from.Buckets {
+		if int(at) >= len(s.buckets) {
+			return nil, nil, ErrProgress
+		}
+		sum := from.Sums[16*i:]
+		s.saved[int(at)] = uint128{binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:])}
+	}
+	return c, s, nil
+}
+
+// Known is a digest of what Read found that decides what rows are expected. Another one makes saved sums useless.
+func (c *Comparison) Known() []byte {
+	h := sha256.New()
+	put := func(id uint64, text string) {
+		h.Write(binary.BigEndian.AppendUint64(nil, id))
+		h.Write(binary.AppendUvarint(nil, uint64(len(text))))
+		h.Write([]byte(text))
+	}
+	for _, id := range slices.Sorted(maps.Keys(c.aged)) {
+		put(id, c.aged[id])
+	}
+	h.Write([]byte{0})
+	for _, id := range slices.Sorted(maps.Keys(c.erased)) {
+		put(id, "")
+	}
+	return h.Sum(nil)
+}

@@ -1,0 +1,127 @@
+package partition
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/rpc"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/compare"
+	"quire.dev/services/billing/internal/seal"
+	"quire.dev/services/billing/internal/snapshots"
+)
+
+// An audit of a whole journal takes long. So it saves its progress in the blob store whenever its fold reaches a stored snapshot. Another
+// replica, or the next process, resumes under the same id. Only the caller has the id, and the encryption key is derived from it: a whole
+// audit trusts no store.
+
+// resumed is saved progress, and the snapshot at which an audit resumes.
+type resumed struct {
+	*event.AuditProgress
+	snapshot snapshots.Snapshot
+	fold     *account.Fold // until the first pass
+}
+
+// resumable reports whether the audit saves its progress, and may be resumed.
+func (a *auditing) resumable() bool {
+	return a.options.complete() && !a.options.new && a.run.id != auditID{}
+}
+
+// resume loads the progress of an interrupted audit with this id, if there is some.
+func (a *auditing) resume(ctx context.Context) error {
+	progress, s, found, err := a.snapshots.Progress(ctx, a.run.id)
+	if err != nil || !found {
+		return err
+	}
+	refused := func(why string) error {
+		a.log.Info("an interrupted audit is not resumed", "sequence", s.Sequence, "reason", why)
+		return nil
+	}
+	switch {
+	case !a.lasts(progress.BegunMs):
+		return refused("it began too long ago")
+	case s.Version != account.CodeVersion || s.Sequence > a.position.Get():
+		return refused("the snapshot is not of this journal and version")
+	case progress.Deep != a.options.deep || progress.Head != a.options.head:
+		return refused("it had other parameters")
+	case !a.audits.resumes(a.run):
+		return refused("another caller has joined it")
+	}
+	fold, err := a.snapshots.Load(ctx, s)
+	switch {
+	case errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound):
+		return refused("the snapshot is damaged or gone")
+	case err != nil:
+		return err
+	}
+	a.resumed, a.saves = &resumed{progress, s, fold}, true
+	return nil
+}
+
+// lasts reports whether an audit that began at a time may still be resumed.
+func (a *auditing) lasts(begunMillis int64) bool {
+	age := a.now().UnixMilli() - begunMillis
+	return age >= 0 && age <= compare.ResumeMillis
+}
+
+// comparison begins the first pass over the rows of the read model, or resumes it.
+func (a *auditing) comparison(cfg compare.Config) (*compare.Comparison, *compare.Sums, error) {
+	if a.resumed == nil {
+		c, sums := compare.New(cfg)
+		return c, sums, nil
+	}
+	a.answer.HeadChain = a.resumed.HeadChain
+	return compare.Resume(cfg, a.resumed.AuditProgress)
+}
+
+// knows returns compare.ErrProgress if the read model has changed too much since the resumed audit read it.
+func (a *auditing) knows(known []byte, upTo uint64, exact bool) error {
+	a.known = known
+	switch {
+	case a.resumed == nil:
+		return nil
+	case upTo == 0:
+		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the read model does not answer: the audit can be resumed once it does"}
+	case !exact || !a.lasts(a.begun) || !bytes.Equal(known, a.resumed.Known):
+		a.log.Info("an interrupted audit starts over", "sequence", a.resumed.snapshot.Sequence)
+		return compare.ErrProgress
+	}
+	a.log.Info("an interrupted audit is resumed", "sequence", a.resumed.snapshot.Sequence)
+	return nil
+}
+
+// sealsSince are the seals that are compared from a message on.
+func (a *auditing) sealsSince(from uint64) auditedSeals {
+	if a.resumed == nil {
+		return auditedSeals{after: from}
+	}
+	return auditedSeals{points: seal.Restore(a.resumed.Points), count: int(a.resumed.Seals)}
+}
+
+// save saves the progress as of the message of a snapshot, if the fold has its state: once a minute, and only if the read model had this
+// position at the start, nothing has differed yet, and enough entries follow for comparing requests.
+func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
+	a := p.auditing
+	if time.Since(a.saved) < a.cfg.AuditProgress || s.Sequence > p.live.stored || len(a.part)+len(a.kept) > 0 ||
+		p.live.entries-p.folded.Entries() < 2*uint64(a.cfg.AuditRequests) {
+		return nil
+	}
+	hash, err := p.folded.StateHash()
+	if err != nil || hash != s.Hash {
+		return err
+	}
+	progress := &event.AuditProgress{
+		Snapshot: s.Key, BegunMs: a.begun, Known: a.known, Deep: a.options.deep, Head: a.options.head, HeadChain: a.answer.HeadChain,
+		Seals: uint64(p.seals.count), Points: p.seals.points.Save(),
+	}
+	a.sums.Save(progress)
+	if err := a.snapshots.SetProgress(ctx, a.run.id, progress); err != nil && ctx.Err() == nil {
+		a.log.Warn("the progress of an audit could not be saved", "error", err)
+	}
+	a.saved, a.saves = time.Now(), true
+	return ctx.Err()
+}

@@ -1,0 +1,80 @@
+package snapshots
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"quire.dev/pkg/blob"
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/installation"
+)
+
+// maxProgress bounds the progress of an audit, which is a few megabytes at most.
+const maxProgress = 16 << 20
+
+// progressFormat is the version of what an audit's progress means: which rows are expected, how they are hashed and in which bucket. Any other
+// version's progress is not found. Raise it with each change of these.
+const progressFormat = "1"
+
+// progressCipher encrypts and authenticates the progress of the audit with an id. Credentials for the blob store and the read model are not
+// enough to read or forge it.
+func progressCipher(id [16]byte) (cipher.AEAD, error) {
+	key := sha256.Sum256(append([]byte("quire audit progress\n"), id[:]...))
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// SetProgress keeps the progress of the audit with an id, which must be secret, in place of what was kept before.
+func (s *Store) SetProgress(ctx context.Context, id [16]byte, progress *event.AuditProgress) error {
+	data, err := event.Encode(progress)
+	if err != nil {
+		return err
+	}
+	secret, err := progressCipher(id)
+	if err != nil {
+		return err
+	}
+	key := installation.AuditProgressKey(s.stream)
+	data = secret.Seal(nil, nil, data, []byte(key+progressFormat))
+	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(data), int64(len(data))); err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
+}
+
+// Progress returns what SetProgress kept for the audit with an id, and the snapshot that it names. found is false if there is none: it is of
+// another audit, it is damaged, or the snapshot is gone.
+func (s *Store) Progress(ctx context.Context, id [16]byte) (progress *event.AuditProgress, snapshot Snapshot, found bool, err error) {
+	key := installation.AuditProgressKey(s.stream)
+	sealed, err := blob.Read(ctx, s.blobs, key, maxProgress)
+	switch {
+	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrTooLarge):
+		return nil, snapshot, false, nil
+	case err != nil:
+		return nil, snapshot, false, fmt.Errorf("read %s: %w", key, err)
+	}
+	secret, err := progressCipher(id)
+	if err != nil {
+		return nil, snapshot, false, err
+	}
+	progress = &event.AuditProgress{}
+	data, err := secret.Open(nil, nil, sealed, []byte(key+progressFormat))
+	if err != nil || event.Decode(data, progress) != nil {
+		return nil, snapshot, false, nil //nolint:nilerr // of another audit, or damaged
+	}
+	snapshot, found, err = s.find(ctx, progress.Snapshot)
+	return progress, snapshot, found, err
+}
+
+// EndProgress deletes the progress of audits.
+func (s *Store) EndProgress(ctx context.Context) error {
+	return s.blobs.Delete(ctx, installation.AuditProgressKey(s.stream))
+}
