@@ -3,7 +3,9 @@ package admin
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -77,8 +79,10 @@ type AuditOptions struct {
 	Partition string
 	Until     uint64
 	Deep      bool
-	New       bool   // only what is new since the last complete audit that matched
-	Heads     []Head // for AuditPartition.HeadChain, the replayed chain at the sequence of the partition's head
+	New       bool            // only what is new since the last complete audit that matched
+	Resume    string          // id of an interrupted audit with the same other options; empty: start another one
+	Begun     func(id string) // called if the audit takes longer than a call; nil: nobody needs the id
+	Heads     []Head          // for AuditPartition.HeadChain, the replayed chain at the sequence of the partition's head
 }
 
 // Head is the head of a partition's chain: the chain over the messages up to a sequence. Sequences begin at 1 without a gap, so
@@ -93,8 +97,8 @@ type Head struct {
 // askAgain is the delay before polling for a slow result.
 const askAgain = time.Second
 
-// Audit replays the billing journals and waits for the result, bounded by ctx only. It calls progress when the audit outlasts
-// the server's limit for one call.
+// Audit replays the billing journals and waits for the result, bounded by ctx and by five minutes without an answer. It calls progress when
+// the audit outlasts the server's limit for one call. With an error the result has the id of the audit, if it began.
 func (c Client) Audit(ctx context.Context, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
 	query := url.Values{}
 	o.set(query)
@@ -106,16 +110,14 @@ func (c Client) Audit(ctx context.Context, o AuditOptions, progress func(done, t
 			query.Set(name, "true")
 		}
 	}
-	heads := url.Values{}
 	if len(o.Heads) > 0 {
 		var list []string
 		for _, h := range o.Heads {
 			list = append(list, fmt.Sprintf("%d:%d", h.Partition, h.Sequence))
 		}
-		heads.Set("heads", strings.Join(list, ","))
-		query.Set("heads", heads.Get("heads"))
+		query.Set("heads", strings.Join(list, ","))
 	}
-	return c.audit(ctx, withQuery("/api/admin/audit", query), heads, progress)
+	return c.audit(ctx, query, o, progress)
 }
 
 // RepairTables are the tables that Repair takes.
@@ -127,7 +129,16 @@ func RepairTables() []string {
 func (c Client) Repair(ctx context.Context, table string, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
 	query := url.Values{"table": {table}}
 	o.set(query)
-	return c.audit(ctx, withQuery("/api/admin/repair", query), nil, progress)
+	var audit Audit
+	err := c.Call(ctx, http.MethodPost, withQuery("/api/admin/repair", query), nil, &audit)
+	for err == nil && audit.Match == nil {
+		progress(audit.Done, audit.Total)
+		if !wait.For(ctx, askAgain) {
+			return audit, ctx.Err()
+		}
+		audit, err = c.poll(ctx, nil, audit.ID)
+	}
+	return audit, err
 }
 
 func (o AuditOptions) set(query url.Values) {
@@ -138,19 +149,76 @@ func (o AuditOptions) set(query url.Values) {
 	}
 }
 
-// audit starts an audit and polls it. again is the query of each poll.
-func (c Client) audit(ctx context.Context, path string, again url.Values, progress func(done, total uint64)) (Audit, error) {
-	var audit Audit
-	err := c.Call(ctx, http.MethodPost, path, nil, &audit)
-	for err == nil && audit.Match == nil {
+const (
+	auditPath = "/api/admin/audit"
+	// unansweredLimit is how long polls may stay without an answer, such as during a restart.
+	unansweredLimit = 5 * time.Minute
+	// maxResumes is how often an audit is resumed without getting any further: it may be what stops billing.
+	maxResumes = 3
+)
+
+// audit starts an audit, and polls it. If all instances of billing have lost it, it is resumed.
+func (c Client) audit(ctx context.Context, query url.Values, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
+	audit, err := c.resume(ctx, query, o.Resume)
+	if err != nil {
+		return audit, err
+	}
+	if audit.Match == nil && o.Begun != nil {
+		o.Begun(audit.ID)
+	}
+	answered, resumes, least := time.Now(), 0, audit.Total-audit.Done
+	for resume := false; audit.Match == nil; {
 		progress(audit.Done, audit.Total)
 		if !wait.For(ctx, askAgain) {
 			return audit, ctx.Err()
 		}
-		path := withQuery("/api/admin/audits/"+url.PathEscape(audit.ID), again)
-		audit = Audit{}
-		err = c.Call(ctx, http.MethodGet, path, nil, &audit)
+		poll := c.poll
+		if resume {
+			poll = c.resume
+		}
+		next, err := poll(ctx, query, audit.ID)
+		status := statusOf(err)
+		switch {
+		case err == nil:
+			if left := next.Total - next.Done; left < least {
+				least, resumes = left, 0
+			}
+			audit, answered, resume = next, time.Now(), false
+		case status == http.StatusNotFound && !resume && resumes < maxResumes:
+			resumes++
+			resume = true
+		case status == 0 || status >= http.StatusInternalServerError:
+			if time.Since(answered) > unansweredLimit {
+				return audit, err
+			}
+			resume = true // it may have failed, too
+		default:
+			return audit, err
+		}
 	}
+	return audit, nil
+}
+
+// statusOf is the status of a response that is an error; 0: there was no response.
+func statusOf(err error) int {
+	if refused := (*Failure)(nil); errors.As(err, &refused) {
+		return refused.Status
+	}
+	return 0
+}
+
+func (c Client) poll(ctx context.Context, query url.Values, id string) (audit Audit, err error) {
+	err = c.Call(ctx, http.MethodGet, withQuery("/api/admin/audits/"+url.PathEscape(id), query), nil, &audit)
+	return audit, err
+}
+
+// resume starts the audit with an id, or resumes it; without an id it starts another one.
+func (c Client) resume(ctx context.Context, query url.Values, id string) (audit Audit, err error) {
+	if id != "" {
+		query = maps.Clone(query)
+		query.Set("resume", id)
+	}
+	err = c.Call(ctx, http.MethodPost, withQuery(auditPath, query), nil, &audit)
 	return audit, err
 }
 

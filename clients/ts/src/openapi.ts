@@ -1631,8 +1631,9 @@ export interface paths {
         };
         /**
          * See an audit's progress and result
-         * @description Any edge shows it. An instance that restarts loses its part, which then starts over: `restarted` is true.
-         *     Billing remembers the last 64 audits. If all its instances have restarted, the audit is 404.
+         * @description Any edge shows it. An instance that restarts loses its part. If no other instance works on it, it resumes where billing last
+         *     saved its progress, or starts over, with the parameters of this call: `restarted` is true. Billing remembers the last 64 audits. If all its
+         *     instances have restarted, the audit is 404: resume it with `resume`.
          */
         get: operations["showAudit"];
         put?: never;
@@ -5999,6 +6000,11 @@ export interface components {
          */
         AuditNewParam: boolean;
         /**
+         * @description `id` of an audit that was interrupted by a restart of billing. It resumes where billing last saved its progress, within 23 hours, or else starts over. The other parameters must be the same.
+         * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
+         */
+        AuditResumeParam: string;
+        /**
          * @description The table to repair.
          * @example ledger
          */
@@ -9978,6 +9984,11 @@ export interface operations {
                  * @example 0:37
                  */
                 heads?: components["parameters"]["HeadsParam"];
+                /**
+                 * @description `id` of an audit that was interrupted by a restart of billing. It resumes where billing last saved its progress, within 23 hours, or else starts over. The other parameters must be the same.
+                 * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
+                 */
+                resume?: components["parameters"]["AuditResumeParam"];
             };
             header?: {
                 /**
@@ -10057,6 +10068,32 @@ export interface operations {
     showAudit: {
         parameters: {
             query?: {
+                /**
+                 * @description Only this account: its rows, its state and its part of snapshots. There are no hashes.
+                 * @example 0000000gfIk
+                 */
+                account?: components["parameters"]["AuditAccountParam"];
+                /**
+                 * @description Only this partition, from 0.
+                 * @example 0
+                 */
+                partition?: components["parameters"]["AuditPartitionParam"];
+                /**
+                 * @description Replay up to this message of a journal, and show the hash as of then. Live state and read model are not
+                 *     compared. With more than one partition it needs `partition` or `account`.
+                 * @example 37
+                 */
+                until?: components["parameters"]["AuditUntilParam"];
+                /**
+                 * @description Compare every snapshot, not only the newest three.
+                 * @example true
+                 */
+                deep?: components["parameters"]["AuditDeepParam"];
+                /**
+                 * @description Compare what is new since the newest snapshot that a complete audit has found to be right. Without one the audit is complete. It can't be combined with `account` or `until`.
+                 * @example true
+                 */
+                new?: components["parameters"]["AuditNewParam"];
                 /**
                  * @description Sequences of chain heads that you keep elsewhere, as `partition:sequence`, separated by commas, for `headChain`. Repeat them when you ask for progress: a part that starts over needs them.
                  * @example 0:37

@@ -47,8 +47,18 @@ func TestAnAuditNeedNotBeWaitedFor(t *testing.T) {
 	for _, id := range []string{unknown.String(), "nonsense", strings.Repeat("0", 36)} {
 		admin("GET", "/api/admin/audits/"+id).fails(t, http.StatusNotFound, "not_found", "")
 	}
+	lost := event.NewRequestID().String() // billing has no such audit, as after a restart
+	resumed := admin("POST", "/api/admin/audit?deep=true&resume="+lost, "Prefer", "respond-async")
+	resumed.hasHeader(t, "Location", "/api/admin/audits/"+lost)
+	if end := i.auditEnd(t, resumed); end["match"] != true || end["id"] != lost {
+		t.Errorf("resumed: %v", end)
+	}
+	admin("POST", "/api/admin/audit?resume=nonsense").fails(t, http.StatusBadRequest, "invalid_field", "")
+	admin("POST", "/api/admin/audit?resume=00000000-0000-0000-0000-000000000000").fails(t, http.StatusBadRequest, "invalid_field", "")
+	admin("POST", "/api/admin/audit?resume="+lost).fails(t, http.StatusBadRequest, "invalid_field", "")
 	i.do(t, "GET", address, request{}).fails(t, http.StatusUnauthorized, "admin_token_required", "")
 	admin("GET", address+"?x=1").fails(t, http.StatusBadRequest, "unknown_field", "")
+	admin("GET", address+"?deep=false&account=&partition=0").fails(t, http.StatusBadRequest, "invalid_field", "")
 	i.auditsHeads(t)
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"encoding/hex"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -92,19 +93,34 @@ type auditBegunView struct {
 
 // audit starts an audit. It waits for the end, at most a minute, unless the caller prefers not to.
 func (s *Admin) audit(c *endpoint.Call) error {
-	var o bus.AuditOptions
-	err := input.QueryFields(c.Ctx, input.Fields{
-		"account": input.To(&o.Account, auditAccount), "partition": input.To(&o.Partition, auditPartition),
-		"until": input.To(&o.Until, input.CountField(math.MaxInt64)), "deep": input.To(&o.Deep, input.BoolField),
-		"new": input.To(&o.New, input.BoolField), "heads": input.To(&o.Heads, s.headsField),
-	}.Set)
-	if err == nil && o.New && (o.Account != 0 || o.Until != 0) {
-		err = httperr.InvalidField("new", "can't be combined with account or until")
-	}
+	id := event.NewRequestID()
+	o, err := s.auditOptions(c, input.Fields{"resume": input.To(&id, auditID)})
 	if err != nil {
 		return err
 	}
-	return s.runAudit(c, o)
+	return s.runAudit(c, id, o)
+}
+
+// auditOptions reads the query of an audit, with other fields.
+func (s *Admin) auditOptions(c *endpoint.Call, fields input.Fields) (o bus.AuditOptions, err error) {
+	maps.Copy(fields, input.Fields{
+		"account": input.To(&o.Account, auditAccount), "partition": input.To(&o.Partition, auditPartition),
+		"until": input.To(&o.Until, input.CountField(math.MaxInt64)), "deep": input.To(&o.Deep, input.BoolField),
+		"new": input.To(&o.New, input.BoolField), "heads": input.To(&o.Heads, s.headsField),
+	})
+	err = input.QueryFields(c.Ctx, fields.Set)
+	if err == nil && o.New && (o.Account != 0 || o.Until != 0) {
+		err = httperr.InvalidField("new", "can't be combined with account or until")
+	}
+	return o, err
+}
+
+func auditID(name string, v input.Value) (event.RequestID, error) {
+	id, err := event.ParseRequestID(strings.ToLower(string(v.Text)))
+	if err != nil || id == (event.RequestID{}) {
+		return id, httperr.InvalidField(name, "must be the id of an audit")
+	}
+	return id, nil
 }
 
 // repair starts an audit that writes the differing rows of a table again.
@@ -119,7 +135,7 @@ func (s *Admin) repair(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.runAudit(c, o)
+	return s.runAudit(c, event.NewRequestID(), o)
 }
 
 func repairTable(name string, v input.Value) (string, error) {
@@ -146,9 +162,9 @@ func auditPartition(name string, v input.Value) (int, error) {
 	return int(n) + 1, nil
 }
 
-func (s *Admin) runAudit(c *endpoint.Call, o bus.AuditOptions) error {
+func (s *Admin) runAudit(c *endpoint.Call, id event.RequestID, o bus.AuditOptions) error {
 	if prefersAsync(c.Ctx) {
-		id, begun, err := s.AuditStarted(c, o)
+		begun, err := s.AuditStarted(c, id, o)
 		if err != nil {
 			return err
 		}
@@ -158,7 +174,6 @@ func (s *Admin) runAudit(c *endpoint.Call, o bus.AuditOptions) error {
 	if err := s.noteAudit(c, o); err != nil {
 		return err
 	}
-	id := event.NewRequestID()
 	ctx, cancel := context.WithTimeout(s.ctx, auditWait)
 	defer cancel()
 	audit, err := s.bus.Audit(ctx, id, o)
@@ -169,12 +184,6 @@ func (s *Admin) runAudit(c *endpoint.Call, o bus.AuditOptions) error {
 		return s.auditBegun(c, id, audit)
 	}
 	return s.JSON(c.Ctx, fiber.StatusOK, ViewAudit(id, audit))
-}
-
-// readHeads reads the query of an audit in progress.
-func (s *Admin) readHeads(c *endpoint.Call) (heads bus.Heads, err error) {
-	err = input.QueryFields(c.Ctx, input.Fields{"heads": input.To(&heads, s.headsField)}.Set)
-	return heads, err
 }
 
 // headsField reads the sequences at which the caller knows the chain of partitions, such as 0:120,1:98.
@@ -209,13 +218,11 @@ func (s *Admin) noteAudit(c *endpoint.Call, o bus.AuditOptions) error {
 }
 
 // AuditStarted starts an audit without waiting for its end.
-func (s *Admin) AuditStarted(c *endpoint.Call, o bus.AuditOptions) (event.RequestID, *bus.Audit, error) {
+func (s *Admin) AuditStarted(c *endpoint.Call, id event.RequestID, o bus.AuditOptions) (*bus.Audit, error) {
 	if err := s.noteAudit(c, o); err != nil {
-		return event.RequestID{}, nil, err
+		return nil, err
 	}
-	id := event.NewRequestID()
-	begun, err := s.bus.BeginAudit(s.ctx, id, o)
-	return id, begun, err
+	return s.bus.BeginAudit(s.ctx, id, o)
 }
 
 func prefersAsync(c *fiber.Ctx) bool {
@@ -240,11 +247,11 @@ func (s *Admin) showAudit(c *endpoint.Call) error {
 	if err != nil {
 		return endpoint.NotFound()
 	}
-	heads, err := s.readHeads(c)
+	o, err := s.auditOptions(c, input.Fields{})
 	if err != nil {
 		return err
 	}
-	audit, err := s.bus.ReadAudit(s.ctx, id, heads)
+	audit, err := s.bus.ReadAudit(s.ctx, id, o)
 	if err != nil {
 		return err
 	}

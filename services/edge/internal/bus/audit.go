@@ -109,10 +109,11 @@ func (b *Bus) BeginAudit(ctx context.Context, id event.RequestID, o AuditOptions
 	return b.auditAll(ctx, auditQuestion{id: id, mode: beginAudit, options: o})
 }
 
-// ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit starts it again with these
-// heads, as a whole one that repairs nothing. The error is fault.NotFound if no instance knows the audit.
-func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID, heads Heads) (*Audit, error) {
-	return b.auditAll(ctx, auditQuestion{id: id, mode: lookAtAudit, options: AuditOptions{Heads: heads}})
+// ReadAudit reports an audit started by any edge. A partition that lost all replicas of the audit resumes it, or starts it again,
+// with these options, and repairs nothing. The error is fault.NotFound if no instance knows the audit.
+func (b *Bus) ReadAudit(ctx context.Context, id event.RequestID, o AuditOptions) (*Audit, error) {
+	o.Repair = ""
+	return b.auditAll(ctx, auditQuestion{id: id, mode: lookAtAudit, options: o})
 }
 
 func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
@@ -155,9 +156,9 @@ func (b *Bus) auditAll(ctx context.Context, q auditQuestion) (*Audit, error) {
 	if q.mode == lookAtAudit {
 		switch n := countIf(len(parts), lost); {
 		case n == len(parts):
-			return nil, fault.New(fault.NotFound, "No such audit. Audits are lost when billing restarts.")
+			return nil, fault.New(fault.NotFound, "No such audit. If billing has restarted, resume it with POST /api/admin/audit?resume=<id>.")
 		case n > 0:
-			if err := ask(auditQuestion{id: q.id, options: AuditOptions{Heads: q.options.Heads}, mode: beginAudit, over: true}, lost); err != nil {
+			if err := ask(auditQuestion{id: q.id, options: q.options, mode: beginAudit, over: true}, lost); err != nil {
 				return nil, err
 			}
 		}

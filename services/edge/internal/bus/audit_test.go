@@ -17,18 +17,20 @@ import (
 
 // auditor is the part of a billing instance that an audit talks to.
 type auditor struct {
-	mu     sync.Mutex
-	is     event.Instance
-	hash   map[int]byte // less 1, of the live state, by partition
-	replay map[int]byte // the same, of the replay
-	last   map[int]uint64
-	chain  map[int]byte // what the replay has at a head
-	cant   int          // questions that it still refuses
-	begun  map[event.RequestID]bool
-	busy   int            // questions that it answers as pending
-	rolls  int            // roll calls that it has answered
-	asked  map[int]int    // audits, by partition
-	stop   []func() error // ends what it serves
+	mu       sync.Mutex
+	is       event.Instance
+	hash     map[int]byte // less 1, of the live state, by partition
+	replay   map[int]byte // the same, of the replay
+	last     map[int]uint64
+	chain    map[int]byte // what the replay has at a head
+	cant     int          // questions that it still refuses
+	begun    map[event.RequestID]bool
+	deep     bool           // whether the last audit begun was
+	repaired bool           // likewise, a repair
+	busy     int            // questions that it answers as pending
+	rolls    int            // roll calls that it has answered
+	asked    map[int]int    // audits, by partition
+	stop     []func() error // ends what it serves
 }
 
 func (w *world) auditor(t *testing.T, name string, serves ...int) *auditor {
@@ -90,6 +92,9 @@ func (a *auditor) audit(p int, payload []byte) ([]byte, error) {
 		return nil, &rpc.Error{Code: rpc.CodeUnavailable, Message: "not now"}
 	}
 	a.begun[id] = true
+	if !look {
+		a.deep, a.repaired = query.GetAudit().Deep, query.GetAudit().Repair != ""
+	}
 	if a.busy > 0 {
 		a.busy--
 		return event.Encode(&event.QueryAnswer{Status: event.QueryStatus_QUERY_PENDING, Answer: &event.QueryAnswer_Progress{
@@ -271,7 +276,7 @@ func TestAnAuditIsFollowedByItsID(t *testing.T) {
 	if err != nil || a.Ended || len(a.Partitions) != 0 || a.Done != 3+3+10 || a.Total != 10+10+10 {
 		t.Fatalf("begun: %+v, %v", a, err)
 	}
-	if a, err = second.ReadAudit(t.Context(), id, nil); err != nil || a.Ended || a.Done == 0 || a.Again {
+	if a, err = second.ReadAudit(t.Context(), id, AuditOptions{}); err != nil || a.Ended || a.Done == 0 || a.Again {
 		t.Fatalf("under way: %+v, %v", a, err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*initialRollCall)
@@ -280,10 +285,10 @@ func TestAnAuditIsFollowedByItsID(t *testing.T) {
 		t.Fatalf("followed for a while: %+v, %v", a, err)
 	}
 	i1.with(func() { i1.busy = 0 })
-	if a, err = second.ReadAudit(t.Context(), id, nil); err != nil || !a.Ended || len(a.Partitions) != 2 || a.Done != a.Total || a.Again {
+	if a, err = second.ReadAudit(t.Context(), id, AuditOptions{}); err != nil || !a.Ended || len(a.Partitions) != 2 || a.Done != a.Total || a.Again {
 		t.Fatalf("ended: %+v, %v", a, err)
 	}
-	if _, err := first.ReadAudit(t.Context(), event.NewRequestID(), nil); fault.KindOf(err) != fault.NotFound {
+	if _, err := first.ReadAudit(t.Context(), event.NewRequestID(), AuditOptions{}); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("another audit: %v", err)
 	}
 	if i2.asked[1] == 0 {
@@ -301,13 +306,16 @@ func TestALostAuditBeginsAgainAndSaysSo(t *testing.T) {
 		t.Fatalf("begun: %+v, %v", a, err)
 	}
 	i1.with(func() { clear(i1.begun) }) // as after a restart
-	a, err := b.ReadAudit(t.Context(), id, nil)
+	a, err := b.ReadAudit(t.Context(), id, AuditOptions{Deep: true, Repair: "ledger"})
 	if err != nil || !a.Ended || !a.Again || len(a.Partitions) != 2 {
 		t.Fatalf("one restarted: %+v, %v", a, err)
 	}
+	if !i1.deep || i1.repaired || i2.deep {
+		t.Errorf("it began with deep %t, %t and repairs: %t", i1.deep, i2.deep, i1.repaired)
+	}
 	i1.with(func() { clear(i1.begun) })
 	i2.with(func() { clear(i2.begun) })
-	if _, err := b.ReadAudit(t.Context(), id, nil); fault.KindOf(err) != fault.NotFound {
+	if _, err := b.ReadAudit(t.Context(), id, AuditOptions{}); fault.KindOf(err) != fault.NotFound {
 		t.Errorf("all restarted: %v", err)
 	}
 }

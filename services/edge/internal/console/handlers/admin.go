@@ -247,7 +247,8 @@ func (s *Admins) beginAdminAudit(c *endpoint.Call) error {
 	return s.submit(c, form, submission{
 		unlimited: true,
 		do: func() error {
-			id, _, err := s.admin.AuditStarted(c, bus.AuditOptions{})
+			id := event.NewRequestID()
+			_, err := s.admin.AuditStarted(c, id, bus.AuditOptions{})
 			if err != nil {
 				return err
 			}
@@ -281,7 +282,7 @@ func (s *Admins) auditShown(c *endpoint.Call) (*console.AdminAudit, error) {
 	if err != nil {
 		return nil, endpoint.NotFound()
 	}
-	audit, err := s.bus.ReadAudit(s.ctx, id, nil)
+	audit, err := s.bus.ReadAudit(s.ctx, id, bus.AuditOptions{})
 	if err != nil {
 		return nil, err
 	}
