@@ -21,7 +21,8 @@ import (
 // Client calls the admin API at Base with Token. Safe for concurrent use.
 type Client struct {
 	Base, Token string
-	Site        string // base URL of the rest of the API; empty: Base
+	Site        string            // base URL of the rest of the API; empty: Base
+	Transport   http.RoundTripper // nil: http.DefaultTransport
 }
 
 // NewAccount is a request to create an account. The tier is "free", "pro", "max" or "admin".
@@ -117,7 +118,7 @@ func (c Client) call(ctx context.Context, method, path string, header http.Heade
 	}
 	header.Set("Authorization", "Bearer "+c.Token)
 	request.Header = header
-	response, err := http.DefaultClient.Do(request)
+	response, err := (&http.Client{Transport: c.Transport}).Do(request)
 	if err != nil {
 		return fmt.Errorf("call quire: %w", err)
 	}

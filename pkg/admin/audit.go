@@ -81,7 +81,7 @@ type AuditOptions struct {
 	Deep      bool
 	New       bool            // only what is new since the last complete audit that matched
 	Resume    string          // id of an interrupted audit with the same other options; empty: start another one
-	Begun     func(id string) // called if the audit takes longer than a call; nil: nobody needs the id
+	Begun     func(id string) // called if the audit takes longer than a second; nil: nobody needs the id
 	Heads     []Head          // for AuditPartition.HeadChain, the replayed chain at the sequence of the partition's head
 }
 
@@ -94,11 +94,12 @@ type Head struct {
 	Time      string `json:"time"`  // of the last message, RFC 3339
 }
 
-// askAgain is the delay before polling for a slow result.
+// askAgain is the longest delay before polling for a slow result.
 const askAgain = time.Second
 
-// Audit replays the billing journals and waits for the result, bounded by ctx and by five minutes without an answer. It calls progress when
-// the audit outlasts the server's limit for one call. With an error the result has the id of the audit, if it began.
+// Audit replays the billing journals and waits for the result, bounded by ctx and by five minutes without a response. It calls progress
+// between polls. If all instances of billing restart, it resumes the audit, five times at most. With an error the result has the id of
+// the audit, if it began.
 func (c Client) Audit(ctx context.Context, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
 	query := url.Values{}
 	o.set(query)
@@ -127,8 +128,10 @@ func RepairTables() []string {
 
 // Repair is an audit of one table that writes the differing rows again. Of the options it uses the account and the partition.
 func (c Client) Repair(ctx context.Context, table string, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
-	query := url.Values{"table": {table}}
-	o.set(query)
+	scope := url.Values{}
+	o.set(scope)
+	query := maps.Clone(scope)
+	query.Set("table", table)
 	var audit Audit
 	err := c.Call(ctx, http.MethodPost, withQuery("/api/admin/repair", query), nil, &audit)
 	for err == nil && audit.Match == nil {
@@ -136,7 +139,7 @@ func (c Client) Repair(ctx context.Context, table string, o AuditOptions, progre
 		if !wait.For(ctx, askAgain) {
 			return audit, ctx.Err()
 		}
-		audit, err = c.poll(ctx, nil, audit.ID)
+		audit, err = c.poll(ctx, scope, audit.ID)
 	}
 	return audit, err
 }
@@ -151,49 +154,47 @@ func (o AuditOptions) set(query url.Values) {
 
 const (
 	auditPath = "/api/admin/audit"
-	// unansweredLimit is how long polls may stay without an answer, such as during a restart.
-	unansweredLimit = 5 * time.Minute
-	// maxResumes is how often an audit is resumed without getting any further: it may be what stops billing.
-	maxResumes = 3
+	// silence is how long polls may fail in a row, such as while billing restarts.
+	silence = 5 * time.Minute
+	// retry is the longest delay after a poll that has failed.
+	retry = 5 * time.Second
+	// maxResumes is how often an audit is resumed: it may be what stops billing.
+	maxResumes = 5
 )
 
-// audit starts an audit, and polls it. If all instances of billing have lost it, it is resumed.
+// audit starts an audit, and polls it until it ends.
 func (c Client) audit(ctx context.Context, query url.Values, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
-	audit, err := c.resume(ctx, query, o.Resume)
+	audit, err := c.begin(ctx, query, o.Resume)
 	if err != nil {
-		return audit, err
+		return Audit{ID: o.Resume}, err
 	}
-	if audit.Match == nil && o.Begun != nil {
-		o.Begun(audit.ID)
-	}
-	answered, resumes, least := time.Now(), 0, audit.Total-audit.Done
-	for resume := false; audit.Match == nil; {
+	answered, resumes, resuming := time.Now(), 0, false
+	for pause := askAgain / 32; audit.Match == nil; {
 		progress(audit.Done, audit.Total)
-		if !wait.For(ctx, askAgain) {
+		if o.Begun != nil && pause >= askAgain {
+			o.Begun(audit.ID)
+			o.Begun = nil
+		}
+		if !wait.For(ctx, pause) {
 			return audit, ctx.Err()
 		}
-		poll := c.poll
-		if resume {
-			poll = c.resume
+		ask := c.poll
+		if resuming {
+			ask = c.begin
 		}
-		next, err := poll(ctx, query, audit.ID)
-		status := statusOf(err)
-		switch {
+		next, err := ask(ctx, query, audit.ID)
+		switch status := statusOf(err); {
 		case err == nil:
-			if left := next.Total - next.Done; left < least {
-				least, resumes = left, 0
+			if resuming {
+				resumes++
 			}
-			audit, answered, resume = next, time.Now(), false
-		case status == http.StatusNotFound && !resume && resumes < maxResumes:
-			resumes++
-			resume = true
-		case status == 0 || status >= http.StatusInternalServerError:
-			if time.Since(answered) > unansweredLimit {
-				return audit, err
-			}
-			resume = true // it may have failed, too
-		default:
+			audit, answered, resuming, pause = next, time.Now(), false, min(2*pause, askAgain)
+		case status == http.StatusNotFound && !resuming && resumes < maxResumes: // all instances of billing have restarted
+			resuming = true
+		case status != 0 && (status < http.StatusInternalServerError || resumes == maxResumes), time.Since(answered) > silence:
 			return audit, err
+		default: // without a response, or if the audit or its start has failed
+			resuming, pause = status != 0 && !resuming, min(2*pause, retry)
 		}
 	}
 	return audit, nil
@@ -212,13 +213,13 @@ func (c Client) poll(ctx context.Context, query url.Values, id string) (audit Au
 	return audit, err
 }
 
-// resume starts the audit with an id, or resumes it; without an id it starts another one.
-func (c Client) resume(ctx context.Context, query url.Values, id string) (audit Audit, err error) {
+// begin starts an audit, or resumes the one with an id, without waiting for its end.
+func (c Client) begin(ctx context.Context, query url.Values, id string) (audit Audit, err error) {
 	if id != "" {
 		query = maps.Clone(query)
 		query.Set("resume", id)
 	}
-	err = c.Call(ctx, http.MethodPost, withQuery(auditPath, query), nil, &audit)
+	err = c.call(ctx, http.MethodPost, withQuery(auditPath, query), http.Header{"Prefer": {"respond-async"}}, nil, &audit)
 	return audit, err
 }
 

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"quire.dev/pkg/admin"
 )
@@ -59,72 +61,107 @@ func TestWhatTakesLongIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// answersOf serves audits and repairs that take longer than a call. answer answers polls and resumes.
-func answersOf(t *testing.T, answer func(question string) (status int, body string)) (client admin.Client, asked *[]string) {
-	t.Helper()
-	asked = &[]string{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		question := r.Method + " " + r.URL.String()
-		*asked = append(*asked, question)
-		status, body := http.StatusAccepted, `{"id":"a","done":1,"total":4}`
-		if r.Method == http.MethodGet || r.URL.Query().Has("resume") {
-			status, body = answer(question)
-		}
-		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body)
-	}))
-	t.Cleanup(server.Close)
-	return admin.Client{Base: server.URL}, asked
+// api is an API whose audits and repairs take longer than a call. In a bubble of synctest its calls take no time.
+type api struct {
+	t     *testing.T
+	next  []answer // to polls and resumes, repeatedly the last one
+	asked []string
 }
 
-// TestAnInterruptedAuditIsResumed with the same parameters, once the API answers again. A repair is not.
+// answer is a response. Status 0 is none: the connection fails.
+type answer struct {
+	status int
+	body   string
+}
+
+var (
+	silent      = answer{}
+	unavailable = answer{503, ""}
+	lost        = answer{404, ""}
+	pending     = answer{202, `{"id":"a","done":2,"total":4}`}
+	ended       = answer{200, `{"id":"a","done":2,"total":2,"match":true}`}
+)
+
+// audit audits with these answers to polls and resumes.
+func (a *api) audit(o admin.AuditOptions, next ...answer) (admin.Audit, error) {
+	a.asked, a.next = nil, next
+	return admin.Client{Base: "http://api", Transport: a}.Audit(a.t.Context(), o, func(_, _ uint64) {})
+}
+
+func (a *api) RoundTrip(r *http.Request) (*http.Response, error) {
+	a.asked = append(a.asked, strings.TrimSpace(r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Prefer")))
+	next := answer{202, `{"id":"a","done":1,"total":4}`}
+	if r.Method == http.MethodGet || r.URL.Query().Has("resume") {
+		if next = a.next[0]; len(a.next) > 1 {
+			a.next = a.next[1:]
+		}
+	}
+	if next.status == 0 {
+		return nil, io.ErrUnexpectedEOF
+	}
+	return &http.Response{StatusCode: next.status, Body: io.NopCloser(strings.NewReader(next.body)), Request: r}, nil
+}
+
+// TestAnInterruptedAuditIsResumed with the same parameters, and again if it fails. A repair is not.
 func TestAnInterruptedAuditIsResumed(t *testing.T) {
-	t.Parallel()
-	down := 1
-	client, asked := answersOf(t, func(question string) (int, string) {
-		switch {
-		case down > 0:
-			down--
-			return http.StatusServiceUnavailable, ""
-		case strings.HasPrefix(question, "POST"):
-			return http.StatusOK, `{"id":"a","done":2,"total":2,"match":true}`
+	synctest.Test(t, func(t *testing.T) {
+		a := &api{t: t}
+		var begun []string
+		options := admin.AuditOptions{Deep: true, Heads: []admin.Head{{Partition: 1, Sequence: 5}}, Begun: func(id string) { begun = append(begun, id) }}
+		audit, err := a.audit(options, silent, unavailable, unavailable, pending, pending, pending, lost, pending, unavailable, ended)
+		if err != nil || audit.Match == nil || !*audit.Match || !slices.Equal(begun, []string{"a"}) {
+			t.Errorf("%+v, %v, begun %q", audit, err, begun)
 		}
-		return http.StatusNotFound, ""
+		const query = "?deep=true&heads=1%3A5"
+		start, poll, resume := "POST /api/admin/audit"+query+" respond-async", "GET /api/admin/audits/a"+query, "POST /api/admin/audit"+query+"&resume=a respond-async"
+		if want := []string{start, poll, poll, resume, poll, poll, poll, poll, resume, poll, resume}; !slices.Equal(a.asked, want) {
+			t.Errorf("asked %q, want %q", a.asked, want)
+		}
+		begun, options.Resume = nil, "a"
+		if audit, err = a.audit(options, ended); err != nil || audit.Match == nil || !slices.Equal(a.asked, []string{resume}) || len(begun) > 0 {
+			t.Errorf("by its id: %+v, %v, asked %q, begun %q", audit, err, a.asked, begun)
+		}
+		if audit, err = a.audit(options, answer{400, ""}); !isStatus(err, 400) || audit.ID != "a" {
+			t.Errorf("refused: %+v, %v", audit, err)
+		}
+		a.asked, a.next = nil, []answer{lost}
+		audit, err = admin.Client{Base: "http://api", Transport: a}.Repair(t.Context(), "ledger", admin.AuditOptions{Partition: "1"}, func(_, _ uint64) {})
+		if want := []string{"POST /api/admin/repair?partition=1&table=ledger", "GET /api/admin/audits/a?partition=1"}; !isStatus(err, 404) || !slices.Equal(a.asked, want) {
+			t.Errorf("a repair: %+v, %v, asked %q, want %q", audit, err, a.asked, want)
+		}
 	})
-	var begun []string
-	options := admin.AuditOptions{Deep: true, Heads: []admin.Head{{Partition: 1, Sequence: 5}}, Begun: func(id string) { begun = append(begun, id) }}
-	audit, err := client.Audit(t.Context(), options, func(_, _ uint64) {})
-	if err != nil || audit.Match == nil || !*audit.Match || !slices.Equal(begun, []string{"a"}) {
-		t.Errorf("%+v, %v, begun %q", audit, err, begun)
-	}
-	const query = "deep=true&heads=1%3A5"
-	if want := []string{"POST /api/admin/audit?" + query, "GET /api/admin/audits/a?" + query, "POST /api/admin/audit?" + query + "&resume=a"}; !slices.Equal(*asked, want) {
-		t.Errorf("asked %q, want %q", *asked, want)
-	}
-	*asked = nil
-	audit, err = client.Repair(t.Context(), "ledger", options, func(_, _ uint64) {})
-	if refused := (*admin.Failure)(nil); !errors.As(err, &refused) || refused.Status != http.StatusNotFound || len(*asked) != 2 {
-		t.Errorf("a repair: %+v, %v, asked %q", audit, err, *asked)
-	}
-	*asked, options.Resume = nil, "a"
-	if audit, err = client.Audit(t.Context(), options, func(_, _ uint64) {}); err != nil || audit.Match == nil || len(*asked) != 1 {
-		t.Errorf("by its id: %+v, %v, asked %q", audit, err, *asked)
-	}
 }
 
-// TestAnAuditThatGetsNowhereIsGivenUp: it may be what stops billing.
-func TestAnAuditThatGetsNowhereIsGivenUp(t *testing.T) {
-	t.Parallel()
-	resumed := 0
-	client, asked := answersOf(t, func(question string) (int, string) {
-		if strings.HasPrefix(question, "POST") {
-			resumed++
-			return http.StatusAccepted, `{"id":"a","done":0,"total":4}`
+func isStatus(err error, status int) bool {
+	refused := (*admin.Failure)(nil)
+	return errors.As(err, &refused) && refused.Status == status
+}
+
+// TestAnAuditIsGivenUp after five resumes, since it may be what stops billing, and after five minutes without a response.
+func TestAnAuditIsGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &api{t: t}
+		for _, c := range []struct {
+			failure, resumed answer
+			want             int
+		}{{lost, pending, 404}, {unavailable, pending, 503}} {
+			var five []answer
+			for range 5 {
+				five = append(five, c.failure, c.resumed)
+			}
+			if audit, err := a.audit(admin.AuditOptions{}, append(five, ended)...); err != nil || audit.Match == nil {
+				t.Errorf("resumed five times: %+v, %v", audit, err)
+			}
+			if _, err := a.audit(admin.AuditOptions{}, append(five, c.failure)...); !isStatus(err, c.want) || len(a.asked) != 12 {
+				t.Errorf("after five resumes: %v, asked %q", err, a.asked)
+			}
 		}
-		return http.StatusNotFound, ""
+		began := time.Now()
+		if _, err := a.audit(admin.AuditOptions{}, silent); !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) < 5*time.Minute || time.Since(began) > 6*time.Minute {
+			t.Errorf("given up after %s: %v", time.Since(began), err)
+		}
+		if slices.ContainsFunc(a.asked[1:], func(q string) bool { return strings.HasPrefix(q, "POST") }) {
+			t.Errorf("resumed although it may be running: %q", a.asked)
+		}
 	})
-	_, err := client.Audit(t.Context(), admin.AuditOptions{}, func(_, _ uint64) {})
-	if refused := (*admin.Failure)(nil); !errors.As(err, &refused) || refused.Status != http.StatusNotFound || resumed != 3 {
-		t.Errorf("%v after it was resumed %d times: %q", err, resumed, *asked)
-	}
 }

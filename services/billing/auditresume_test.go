@@ -6,7 +6,9 @@ import (
 	"errors"
 	"io"
 	"math/rand/v2"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -141,29 +143,42 @@ func (p *resuming) interrupt(progress []byte, change func()) {
 
 func nothing() {}
 
-// TestAnInterruptedAuditIsResumed at its last progress, and finds the same.
+// TestAnInterruptedAuditIsResumed at its last progress, and finds the same. An audit that was resumed is resumed again.
 func TestAnInterruptedAuditIsResumed(t *testing.T) {
 	t.Parallel()
 	p := newResuming(t)
 	last := p.lastSequence()
-	least := p.whole.Folded
-	for i, progress := range slices.Clone(p.saved) {
+	resume := func(progress []byte) (folded uint64) {
+		t.Helper()
 		p.interrupt(progress, nothing)
 		a := p.audit(auditID)
-		if !a.Match || a.Folded >= least || a.LastSequence != last || (a.Entries != p.whole.Entries || !bytes.Equal(a.ReplayHash, p.whole.ReplayHash) || !bytes.Equal(a.Chain, p.whole.Chain)) {
-			t.Errorf("resumed at %d: %v, with less than %d messages; the complete one was %v", i, a, least, p.whole)
+		if !a.Match || a.LastSequence != last || a.Entries != p.whole.Entries || !bytes.Equal(a.ReplayHash, p.whole.ReplayHash) || !bytes.Equal(a.Chain, p.whole.Chain) {
+			t.Errorf("resumed: %v; the complete one was %v", a, p.whole)
 		}
-		if least = a.Folded; !bytes.Equal(a.HeadChain, p.whole.HeadChain) {
-			t.Errorf("resumed at %d: the chain at the head is %x, want %x", i, a.HeadChain, p.whole.HeadChain)
+		if !bytes.Equal(a.HeadChain, p.whole.HeadChain) {
+			t.Errorf("resumed: the chain at the head is %x, want %x", a.HeadChain, p.whole.HeadChain)
 		}
 		for _, table := range []string{"ledger", "days", "statements", "events", "adminLog", "accounts", "networks", "entries", "seals"} {
 			if rows := rowsOf(a, table); rows != rowsOf(p.whole, table) {
-				t.Errorf("resumed at %d: %d rows of %s, %d in the complete audit", i, rows, table, rowsOf(p.whole, table))
+				t.Errorf("resumed: %d rows of %s, %d in the complete audit", rows, table, rowsOf(p.whole, table))
 			}
 		}
 		if _, err := blob.Read(t.Context(), p.blobs, progressKey(), 1<<20); !errors.Is(err, blob.ErrNotFound) {
 			t.Errorf("the progress is there after the audit has ended: %v", err)
 		}
+		return a.Folded
+	}
+	before := len(p.saved)
+	folded := []uint64{p.whole.Folded}
+	for i, progress := range slices.Clone(p.saved) {
+		folded = append(folded, resume(progress))
+		if folded[i+1] >= folded[i] {
+			t.Errorf("resumed at %d it folded %d messages, at the one before %d", i, folded[i+1], folded[i])
+		}
+	}
+	again := p.blobs.Store.(*written).all[before+1] // saved by the audit that was resumed with all[before]
+	if n := resume(again); n != folded[2] {
+		t.Errorf("resumed again it folded %d messages, want %d", n, folded[2])
 	}
 }
 
@@ -205,8 +220,8 @@ func TestAnAuditStartsOver(t *testing.T) {
 	audit("damaged", false, auditID, damaged, nothing)
 	audit("truncated", false, auditID, last[:random.IntN(len(last))], nothing)
 	audit("oversized", false, auditID, make([]byte, 16<<20+1), nothing)
-	audit("in 23 hours", true, auditID, last, func() { p.offset = afterDeletion + 23*time.Hour - time.Minute })
-	audit("after 23 hours", false, auditID, last, func() { p.offset = afterDeletion + 23*time.Hour + time.Minute })
+	audit("in 23 hours", true, auditID, last, func() { p.offset = afterDeletion + 23*time.Hour - 10*time.Minute })
+	audit("after 23 hours", false, auditID, last, func() { p.offset = afterDeletion + 23*time.Hour + 10*time.Minute })
 	audit("of the future", false, auditID, last, func() { p.offset = afterDeletion - time.Hour })
 	p.offset = afterDeletion
 	audit("in parts", false, auditID, last, func() { p.cfg.AuditPrincipals = 1 })
@@ -219,31 +234,43 @@ func TestAnAuditStartsOver(t *testing.T) {
 	audit("without the snapshot", false, auditID, last, func() { p.deleteBlobs(installation.SnapshotPrefix(event.Billing.Stream(0))) })
 }
 
-// TestProgressIsSavedIfEnoughFollows for comparing recent requests: on both sides of the limit.
+// TestProgressIsSavedIfEnoughFollows for comparing recent requests: twice as many entries as requests are held.
 func TestProgressIsSavedIfEnoughFollows(t *testing.T) {
 	t.Parallel()
 	p := newResuming(t)
-	p.cfg.AuditRequests = 1 << 20
-	p.run.stop()
-	before := len(p.saved)
-	p.run = p.start(p.cfg, p.offset)
+	entries := map[uint64]uint64{} // by sequence
+	fold := account.New()
+	p.fold(fold, func(sequence uint64, _ account.Effects) { entries[sequence] = fold.Entries() })
+	var follow []uint64 // entries, by snapshot
+	for _, s := range p.sortedSnapshots() {
+		sequence, err := strconv.ParseUint(path.Base(s.Key)[:20], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		follow = append(follow, fold.Entries()-entries[sequence])
+	}
 	w := p.blobs.Store.(*written)
-	if a := p.audit(auditID); !a.Match || len(w.all) != before {
-		t.Errorf("with few entries: %v, saved %d times", a, len(w.all)-before)
+	limit := follow[1] / 2
+	for _, requests := range []uint64{limit, limit + 1} {
+		p.cfg.AuditRequests = int(requests)
+		before, want := len(w.all), 0
+		for _, n := range follow {
+			if n >= 2*requests {
+				want++
+			}
+		}
+		p.run.stop()
+		p.run = p.start(p.cfg, p.offset)
+		if a := p.audit(auditID); !a.Match || len(w.all)-before != want || want == 0 {
+			t.Errorf("with %d requests in memory: %v, saved %d times, want %d; %d entries follow the snapshots", requests, a, len(w.all)-before, want, follow)
+		}
 	}
 }
 
-// TestAnAuditOfAnIDAnswersThatIDAlone, once it has resumed: who knows the id may have forged what it resumes.
-func TestAnAuditOfAnIDAnswersThatIDAlone(t *testing.T) {
+// TestAnAuditOfAnIDKeepsItsParameters: a caller with other ones is refused.
+func TestAnAuditOfAnIDKeepsItsParameters(t *testing.T) {
 	t.Parallel()
 	p := newResuming(t)
-	p.interrupt(p.saved[0], nothing)
-	if a := p.audit(auditID); a.Folded >= a.LastSequence {
-		t.Fatalf("not resumed: %v", a)
-	}
-	if a := p.auditOf(0, &event.AuditQuery{Head: 14}); a.Folded != a.LastSequence { // within the time in which results are shared
-		t.Errorf("a caller without an id: %v", a)
-	}
 	p.query = &event.AuditQuery{Head: 14, Deep: true}
 	p.query.Id = []byte(auditID)
 	payload, err := event.Encode(&event.Query{Query: &event.Query_Audit{Audit: p.query}})

@@ -76,7 +76,7 @@ type Config struct {
 	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, about 1 KB each; 200,000
 	AuditRequests   int // latest requests that an audit holds in memory and compares, about 200 bytes each; 300,000
 
-	AuditProgress    time.Duration // between two times at which an audit of a whole journal keeps how far it has come; a minute
+	AuditProgress    time.Duration // between two times at which a complete audit saves its progress; a minute
 	RequestRetention time.Duration // how long recent requests of accounts are kept; 30 days
 	// LedgerRetention is how long the read model has all rows of the ledger, in whole months, and at least since the beginning of the
 	// previous month. Older ones are made again from the journal. 0: forever.
@@ -369,7 +369,8 @@ func (s *Service) fold(ctx context.Context, number int) error {
 	err := partition.New(partition.Config{
 		Partition: number, Partitions: s.cfg.PartitionCount, Instance: s.cfg.Instance, Book: s.cfg.Book,
 		SnapshotMessages: s.cfg.SnapshotMessages, SnapshotInterval: s.cfg.SnapshotInterval, SealInterval: s.cfg.SealInterval,
-		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, AuditRequests: s.cfg.AuditRequests, AuditProgress: s.cfg.AuditProgress, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
+		ProjectionBound: s.cfg.ProjectionBound, AuditPrincipals: s.cfg.AuditPrincipals, AuditRequests: s.cfg.AuditRequests,
+		AuditProgress: s.cfg.AuditProgress, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, LedgerRetention: s.cfg.LedgerRetention,
 		JournalRetention: s.cfg.JournalRetention,
 		History:          snapshots.Spacing{Messages: uint64(s.cfg.HistoryMessages), Entries: uint64(s.cfg.HistoryEntries)},

@@ -1631,9 +1631,9 @@ export interface paths {
         };
         /**
          * See an audit's progress and result
-         * @description Any edge shows it. An instance that restarts loses its part. If no other instance works on it, it resumes where billing last
-         *     saved its progress, or starts over, with the parameters of this call: `restarted` is true. Billing remembers the last 64 audits. If all its
-         *     instances have restarted, the audit is 404: resume it with `resume`.
+         * @description Any edge shows it. An instance that restarts loses its part. If no other instance works on that part, it resumes with billing's last
+         *     saved progress, or starts over, with the parameters of this call, and `restarted` is true. Billing remembers the last 64 audits. If all its
+         *     instances have restarted, the audit is 404: resume it with `resume` of `POST /api/admin/audit`.
          */
         get: operations["showAudit"];
         put?: never;
@@ -6000,7 +6000,7 @@ export interface components {
          */
         AuditNewParam: boolean;
         /**
-         * @description `id` of an audit that was interrupted by a restart of billing. It resumes where billing last saved its progress, within 23 hours, or else starts over. The other parameters must be the same.
+         * @description `id` of an audit that was interrupted by a restart of billing. It resumes with billing's last saved progress, within 23 hours of the audit's start, or else starts over. The other parameters must be the same.
          * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
          */
         AuditResumeParam: string;
@@ -9985,7 +9985,7 @@ export interface operations {
                  */
                 heads?: components["parameters"]["HeadsParam"];
                 /**
-                 * @description `id` of an audit that was interrupted by a restart of billing. It resumes where billing last saved its progress, within 23 hours, or else starts over. The other parameters must be the same.
+                 * @description `id` of an audit that was interrupted by a restart of billing. It resumes with billing's last saved progress, within 23 hours of the audit's start, or else starts over. The other parameters must be the same.
                  * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
                  */
                 resume?: components["parameters"]["AuditResumeParam"];

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -13,8 +14,10 @@ import (
 // ResumeMillis is how long after its start an audit can be resumed. Rows that a sweep may delete until then are left out of every audit.
 const ResumeMillis = sweptMillis - 60*60*1000
 
-// ErrProgress means that saved progress can't be used.
-var ErrProgress = errors.New("the saved progress of an audit can't be used: it starts over")
+// ErrProgress means that an audit starts over.
+var ErrProgress = errors.New("its saved progress can't be used")
+
+var errSums = fmt.Errorf("%w: it has other sums", ErrProgress)
 
 // Save adds what the pass has expected so far. The whole journal is folded at once.
 func (s *Sums) Save(to *event.AuditProgress) {
@@ -37,12 +40,12 @@ func numbers(part map[int]uint128) map[uint32]uint128 {
 func Resume(cfg Config, from *event.AuditProgress) (*Comparison, *Sums, error) {
 	c, s := New(cfg)
 	if copy(s.key[:], from.Key) != len(s.key) || len(from.Sums) != 16*len(from.Buckets) {
-		return nil, nil, ErrProgress
+		return nil, nil, errSums
 	}
 	s.saved = map[int]uint128{}
 	for i, at := range from.Buckets {
 		if int(at) >= len(s.buckets) {
-			return nil, nil, ErrProgress
+			return nil, nil, errSums
 		}
 		sum := from.Sums[16*i:]
 		s.saved[int(at)] = uint128{binary.BigEndian.Uint64(sum), binary.BigEndian.Uint64(sum[8:])}

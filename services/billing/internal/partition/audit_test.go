@@ -201,4 +201,16 @@ func TestARunThatResumesAnswersItsIDAlone(t *testing.T) {
 	if next := a.begin(auditID{4}, false, auditOptions{deep: true}, wait); next.auditRun == alone.auditRun {
 		t.Error("another caller joins it")
 	}
+	for i, resumes := range []bool{true, false} {
+		options := auditOptions{head: uint64(i)}
+		ended := a.begin(auditID{5, byte(i)}, false, options, func(_ context.Context, r *auditRun) {
+			if resumes {
+				a.resumes(r)
+			}
+		})
+		<-ended.done
+		if next := a.join(options, wait); (next == ended.auditRun) == resumes {
+			t.Errorf("a caller without an id is given a result that was resumed: %t, %t", resumes, next == ended.auditRun)
+		}
+	}
 }

@@ -104,6 +104,9 @@ func (p *Partition) auditOnce(ctx context.Context, run *auditRun) (*event.AuditA
 	answer, err := a.pass(ctx, exact)
 	for errors.Is(err, errParts) || errors.Is(err, compare.ErrProgress) {
 		exact = exact && !errors.Is(err, errParts)
+		if a.resumed != nil {
+			a.startsOver(err)
+		}
 		*a = auditing{Partition: p, task: t, run: run, options: o, saves: a.saves}
 		answer, err = a.pass(ctx, exact)
 	}

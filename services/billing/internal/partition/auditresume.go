@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"quire.dev/pkg/blob"
@@ -15,8 +16,8 @@ import (
 	"quire.dev/services/billing/internal/snapshots"
 )
 
-// An audit of a whole journal takes long. So it saves its progress in the blob store whenever its fold reaches a stored snapshot. Another
-// replica, or the next process, resumes under the same id. Only the caller has the id, and the encryption key is derived from it: a whole
+// A complete audit of a long journal takes hours. It saves its progress in the blob store whenever its fold reaches a stored snapshot. Another
+// replica, or the next process, resumes under the same id. Only the caller has the id, and the encryption key is derived from it: a complete
 // audit trusts no store.
 
 // resumed is saved progress, and the snapshot at which an audit resumes.
@@ -31,35 +32,39 @@ func (a *auditing) resumable() bool {
 	return a.options.complete() && !a.options.new && a.run.id != auditID{}
 }
 
-// resume loads the progress of an interrupted audit with this id, if there is some.
+// resume loads the progress of an interrupted audit with this id, if there is some. The error is compare.ErrProgress if it can't be used.
 func (a *auditing) resume(ctx context.Context) error {
-	progress, s, found, err := a.snapshots.Progress(ctx, a.run.id)
-	if err != nil || !found {
-		return err
-	}
-	refused := func(why string) error {
-		a.log.Info("an interrupted audit is not resumed", "sequence", s.Sequence, "reason", why)
-		return nil
-	}
+	progress, s, err := a.snapshots.Progress(ctx, a.run.id)
 	switch {
+	case errors.Is(err, blob.ErrNotFound):
+		return nil // no audit was interrupted
+	case errors.Is(err, snapshots.ErrProgress):
+		return fmt.Errorf("%w: %w", compare.ErrProgress, err)
+	case err != nil:
+		return err
 	case !a.lasts(progress.BegunMs):
-		return refused("it began too long ago")
+		return fmt.Errorf("%w: the audit began more than 23 hours ago", compare.ErrProgress)
 	case s.Version != account.CodeVersion || s.Sequence > a.position.Get():
-		return refused("the snapshot is not of this journal and version")
+		return fmt.Errorf("%w: snapshot %s is not of this journal and version", compare.ErrProgress, s.Key)
 	case progress.Deep != a.options.deep || progress.Head != a.options.head:
-		return refused("it had other parameters")
+		return fmt.Errorf("%w: the audit had other parameters", compare.ErrProgress)
 	case !a.audits.resumes(a.run):
-		return refused("another caller has joined it")
+		return fmt.Errorf("%w: another caller has joined the audit", compare.ErrProgress)
 	}
 	fold, err := a.snapshots.Load(ctx, s)
 	switch {
 	case errors.Is(err, snapshots.ErrDamaged) || errors.Is(err, blob.ErrNotFound):
-		return refused("the snapshot is damaged or gone")
+		return fmt.Errorf("%w: %w", compare.ErrProgress, err)
 	case err != nil:
 		return err
 	}
 	a.resumed, a.saves = &resumed{progress, s, fold}, true
 	return nil
+}
+
+// startsOver logs why an audit begins with the first message although progress was saved.
+func (a *auditing) startsOver(err error) {
+	a.log.Info("an interrupted audit starts over", "reason", err)
 }
 
 // lasts reports whether an audit that began at a time may still be resumed.
@@ -86,9 +91,10 @@ func (a *auditing) knows(known []byte, upTo uint64, exact bool) error {
 		return nil
 	case upTo == 0:
 		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the read model does not answer: the audit can be resumed once it does"}
-	case !exact || !a.lasts(a.begun) || !bytes.Equal(known, a.resumed.Known):
-		a.log.Info("an interrupted audit starts over", "sequence", a.resumed.snapshot.Sequence)
-		return compare.ErrProgress
+	case !exact:
+		return fmt.Errorf("%w: the accounts need parts", compare.ErrProgress)
+	case !bytes.Equal(known, a.resumed.Known):
+		return fmt.Errorf("%w: ledger rows were aged, or an account was erased", compare.ErrProgress)
 	}
 	a.log.Info("an interrupted audit is resumed", "sequence", a.resumed.snapshot.Sequence)
 	return nil
@@ -110,6 +116,7 @@ func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
 		p.live.entries-p.folded.Entries() < 2*uint64(a.cfg.AuditRequests) {
 		return nil
 	}
+	a.saved = time.Now()
 	hash, err := p.folded.StateHash()
 	if err != nil || hash != s.Hash {
 		return err
@@ -122,6 +129,6 @@ func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
 	if err := a.snapshots.SetProgress(ctx, a.run.id, progress); err != nil && ctx.Err() == nil {
 		a.log.Warn("the progress of an audit could not be saved", "error", err)
 	}
-	a.saved, a.saves = time.Now(), true
+	a.saves = true
 	return ctx.Err()
 }

@@ -9,6 +9,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/compare"
 	"quire.dev/services/billing/internal/snapshots"
 )
 
@@ -16,7 +17,12 @@ import (
 // Others begin with the first message.
 func (a *auditing) begin(ctx context.Context) error {
 	if a.resumable() {
-		return a.resume(ctx)
+		err := a.resume(ctx)
+		if errors.Is(err, compare.ErrProgress) {
+			a.startsOver(err)
+			return nil
+		}
+		return err
 	}
 	if !a.options.new {
 		return nil

@@ -17,9 +17,12 @@ import (
 // maxProgress bounds the progress of an audit, which is a few megabytes at most.
 const maxProgress = 16 << 20
 
-// progressFormat is the version of what an audit's progress means: which rows are expected, how they are hashed and in which bucket. Any other
-// version's progress is not found. Raise it with each change of these.
+// progressFormat is the version of what an audit's progress means: which rows are expected, how they are hashed and in which bucket. Progress of
+// another version is unusable. Raise it with each change of these.
 const progressFormat = "1"
+
+// ErrProgress means that saved progress is not of the audit, was changed, or needs a snapshot that is gone.
+var ErrProgress = errors.New("unusable progress of an audit")
 
 // progressCipher encrypts and authenticates the progress of the audit with an id. Credentials for the blob store and the read model are not
 // enough to read or forge it.
@@ -50,28 +53,34 @@ func (s *Store) SetProgress(ctx context.Context, id [16]byte, progress *event.Au
 	return nil
 }
 
-// Progress returns what SetProgress kept for the audit with an id, and the snapshot that it names. found is false if there is none: it is of
-// another audit, it is damaged, or the snapshot is gone.
-func (s *Store) Progress(ctx context.Context, id [16]byte) (progress *event.AuditProgress, snapshot Snapshot, found bool, err error) {
+// Progress returns what SetProgress kept for the audit with an id, and the snapshot that it names. The error is blob.ErrNotFound if nothing
+// was kept, ErrProgress if it can't be used.
+func (s *Store) Progress(ctx context.Context, id [16]byte) (*event.AuditProgress, Snapshot, error) {
 	key := installation.AuditProgressKey(s.stream)
+	unusable := func(what string) (*event.AuditProgress, Snapshot, error) {
+		return nil, Snapshot{}, fmt.Errorf("%w: %s %s", ErrProgress, key, what)
+	}
 	sealed, err := blob.Read(ctx, s.blobs, key, maxProgress)
 	switch {
-	case errors.Is(err, blob.ErrNotFound), errors.Is(err, blob.ErrTooLarge):
-		return nil, snapshot, false, nil
+	case errors.Is(err, blob.ErrTooLarge):
+		return unusable("is too large")
 	case err != nil:
-		return nil, snapshot, false, fmt.Errorf("read %s: %w", key, err)
+		return nil, Snapshot{}, fmt.Errorf("read %s: %w", key, err)
 	}
 	secret, err := progressCipher(id)
 	if err != nil {
-		return nil, snapshot, false, err
+		return nil, Snapshot{}, err
 	}
-	progress = &event.AuditProgress{}
+	progress := &event.AuditProgress{}
 	data, err := secret.Open(nil, nil, sealed, []byte(key+progressFormat))
 	if err != nil || event.Decode(data, progress) != nil {
-		return nil, snapshot, false, nil //nolint:nilerr // of another audit, or damaged
+		return unusable("is of another audit, or was changed")
 	}
-	snapshot, found, err = s.find(ctx, progress.Snapshot)
-	return progress, snapshot, found, err
+	snapshot, found, err := s.find(ctx, progress.Snapshot)
+	if err == nil && !found {
+		return unusable("names a snapshot that is gone")
+	}
+	return progress, snapshot, err
 }
 
 // EndProgress deletes the progress of audits.

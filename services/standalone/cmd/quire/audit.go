@@ -25,8 +25,8 @@ model and the newest snapshots. It runs while the service handles requests. The 
 
 With --new it begins with the newest snapshot that a complete audit has compared, and compares what is new since.
 
-Billing saves the progress of a complete audit. If the services are restarted, it resumes. If this command ends early, --resume with the id that
-it printed resumes within 23 hours. Keep the id secret until the audit ends.`,
+If the services restart, the audit resumes. If this command is interrupted, resume with the id that it printed (--resume) and the same
+other flags, within 23 hours. Keep the id secret until the audit ends.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Partition = partitionName(partition)
 			return c.audit(cmd.Context(), o, head)
@@ -36,7 +36,7 @@ it printed resumes within 23 hours. Keep the id secret until the audit ends.`,
 	cmd.Flags().Uint64Var(&o.Until, "until", 0, "replay up to this message of a journal and print its hash")
 	cmd.Flags().BoolVar(&o.Deep, "deep", false, "compare every snapshot, not only the newest three")
 	cmd.Flags().BoolVar(&o.New, "new", false, "compare what is new since the last complete audit that matched")
-	cmd.Flags().StringVar(&o.Resume, "resume", "", "resume the audit with this id, with the same other flags")
+	cmd.Flags().StringVar(&o.Resume, "resume", "", "resume the interrupted audit with this id")
 	cmd.Flags().StringVar(&head, "head", "", "file with the journals' heads: compared if it exists, else written. Keep it where nobody can edit both it and the journals")
 	return cmd
 }
@@ -59,9 +59,9 @@ func (c *command) audit(ctx context.Context, o admin.AuditOptions, head string) 
 		return fmt.Errorf("audit: %w", err)
 	}
 	o.Heads = heads
-	if o.Account == "" && o.Partition == "" && o.Until == 0 && !o.New {
+	if o.Account == "" && o.Until == 0 && !o.New {
 		o.Begun = func(id string) {
-			fmt.Fprintf(c.stderr, "if this command ends early: quire audit --resume %s, with the same flags\n", id)
+			fmt.Fprintf(c.stderr, "If this command is interrupted: quire audit --resume %s, with the same other flags\n", id)
 		}
 	}
 	var result admin.Audit
