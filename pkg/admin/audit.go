@@ -158,6 +158,8 @@ const (
 	silence = 5 * time.Minute
 	// retry is the longest delay after a poll that has failed.
 	retry = 5 * time.Second
+	// blip is how long polls may fail with a status of 500 or above before the audit itself may have failed, and is resumed.
+	blip = 15 * time.Second
 	// maxResumes is how often an audit is resumed: it may be what stops billing.
 	maxResumes = 5
 )
@@ -182,7 +184,9 @@ func (c Client) audit(ctx context.Context, query url.Values, o AuditOptions, pro
 		if resuming {
 			ask = c.begin
 		}
-		next, err := ask(ctx, query, audit.ID)
+		limited, cancel := context.WithTimeout(ctx, silence)
+		next, err := ask(limited, query, audit.ID)
+		cancel()
 		switch status := statusOf(err); {
 		case err == nil:
 			if resuming {
@@ -193,8 +197,8 @@ func (c Client) audit(ctx context.Context, query url.Values, o AuditOptions, pro
 			resuming = true
 		case status != 0 && (status < http.StatusInternalServerError || resumes == maxResumes), time.Since(answered) > silence:
 			return audit, err
-		default: // without a response, or if the audit or its start has failed
-			resuming, pause = status != 0 && !resuming, min(2*pause, retry)
+		default: // without a response, or with a failure
+			resuming, pause = status != 0 && !resuming && time.Since(answered) > blip, min(2*pause, retry)
 		}
 	}
 	return audit, nil

@@ -3,7 +3,7 @@ package billing_test
 import (
 	"bytes"
 	"context"
-	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"path"
@@ -158,13 +158,10 @@ func TestAnInterruptedAuditIsResumed(t *testing.T) {
 		if !bytes.Equal(a.HeadChain, p.whole.HeadChain) {
 			t.Errorf("resumed: the chain at the head is %x, want %x", a.HeadChain, p.whole.HeadChain)
 		}
-		for _, table := range []string{"ledger", "days", "statements", "events", "adminLog", "accounts", "networks", "entries", "seals"} {
+		for _, table := range []string{"ledger", "days", "statements", "events", "adminLog", "accounts", "networks", "entries", "seals", "snapshots"} {
 			if rows := rowsOf(a, table); rows != rowsOf(p.whole, table) {
 				t.Errorf("resumed: %d rows of %s, %d in the complete audit", rows, table, rowsOf(p.whole, table))
 			}
-		}
-		if _, err := blob.Read(t.Context(), p.blobs, progressKey(), 1<<20); !errors.Is(err, blob.ErrNotFound) {
-			t.Errorf("the progress is there after the audit has ended: %v", err)
 		}
 		return a.Folded
 	}
@@ -206,15 +203,24 @@ func TestAnAuditStartsOver(t *testing.T) {
 	audit := func(name string, resumed bool, id string, progress []byte, change func()) {
 		t.Helper()
 		p.interrupt(progress, change)
-		if a := p.audit(id); !a.Match || (a.Folded < a.LastSequence) != resumed || a.Folded < 1 {
+		if a := p.audit(id); !a.Match || (a.Folded < a.LastSequence) != resumed || !resumed && a.Folded%a.LastSequence != 0 { // once for each part
 			t.Errorf("%s: %v", name, a)
 		}
 	}
 	audit("the same", true, auditID, last, nothing)
 	audit("another id", false, "another test's i", last, nothing)
-	audit("deep", false, auditID, last, func() { p.query = &event.AuditQuery{Head: 14, Deep: true} })
-	audit("another head", false, auditID, last, func() { p.query = &event.AuditQuery{Head: 3} })
-	p.query = &event.AuditQuery{Head: 14}
+	for name, query := range map[string]*event.AuditQuery{"deep": {Head: 14, Deep: true}, "another head": {Head: 3}} {
+		p.interrupt(last, nothing)
+		right := p.query
+		p.query = query
+		if err := p.refused(); !strings.Contains(err, "other parameters") {
+			t.Errorf("%s: %v", name, err)
+		}
+		p.query = right
+		if a := p.audit(auditID); !a.Match || a.Folded >= a.LastSequence { // the refused one does not spoil it
+			t.Errorf("after %s: %v", name, a)
+		}
+	}
 	damaged := bytes.Clone(last)
 	damaged[random.IntN(len(damaged))] ^= byte(1 + random.IntN(255))
 	audit("damaged", false, auditID, damaged, nothing)
@@ -226,12 +232,17 @@ func TestAnAuditStartsOver(t *testing.T) {
 	p.offset = afterDeletion
 	audit("in parts", false, auditID, last, func() { p.cfg.AuditPrincipals = 1 })
 	p.cfg.AuditPrincipals = 0
+	kept := p.takeBlobs(installation.SnapshotPrefix(event.Billing.Stream(0)))
+	audit("without the snapshot", false, auditID, last, func() { p.deleteBlobs(installation.SnapshotPrefix(event.Billing.Stream(0))) })
+	for key, data := range kept {
+		p.put(key, data)
+	}
+	audit("with it", true, auditID, last, nothing)
 	audit("an account erased", false, auditID, last, func() {
 		r := p.start(p.cfg, p.offset)
 		p.did(&event.Command{Account: leaving, Action: &event.Command_EraseAccount{EraseAccount: &event.EraseAccount{}}})
 		r.stop()
 	})
-	audit("without the snapshot", false, auditID, last, func() { p.deleteBlobs(installation.SnapshotPrefix(event.Billing.Stream(0))) })
 }
 
 // TestProgressIsSavedIfEnoughFollows for comparing recent requests: twice as many entries as requests are held.
@@ -261,7 +272,7 @@ func TestProgressIsSavedIfEnoughFollows(t *testing.T) {
 		}
 		p.run.stop()
 		p.run = p.start(p.cfg, p.offset)
-		if a := p.audit(auditID); !a.Match || len(w.all)-before != want || want == 0 {
+		if a := p.audit(fmt.Sprintf("%016d", requests)); !a.Match || len(w.all)-before != want || want == 0 {
 			t.Errorf("with %d requests in memory: %v, saved %d times, want %d; %d entries follow the snapshots", requests, a, len(w.all)-before, want, follow)
 		}
 	}
@@ -271,13 +282,52 @@ func TestProgressIsSavedIfEnoughFollows(t *testing.T) {
 func TestAnAuditOfAnIDKeepsItsParameters(t *testing.T) {
 	t.Parallel()
 	p := newResuming(t)
-	p.query = &event.AuditQuery{Head: 14, Deep: true}
+	p.query = &event.AuditQuery{Head: 14, Deep: true, Id: []byte(auditID)}
+	if err := p.refused(); !strings.Contains(err, "other parameters") {
+		t.Errorf("with other parameters: %v", err)
+	}
+}
+
+// refused is the error of an audit with the test's id.
+func (p *resuming) refused() (message string) {
+	p.t.Helper()
 	p.query.Id = []byte(auditID)
 	payload, err := event.Encode(&event.Query{Query: &event.Query_Audit{Audit: p.query}})
 	if err != nil {
-		t.Fatal(err)
+		p.t.Fatal(err)
 	}
-	if _, err := rpc.Call(t.Context(), p.nc, event.QuerySubject(0), payload); err == nil || !strings.Contains(err.Error(), "other parameters") {
-		t.Errorf("with other parameters: %v", err)
+	eventually.True(p.t, "an error", func() bool {
+		_, err = rpc.Call(p.t.Context(), p.nc, event.QuerySubject(0), payload)
+		return err != nil && !strings.Contains(err.Error(), "no responders")
+	})
+	return err.Error()
+}
+
+// TestAResumedAuditChecksEarlierSnapshots again, since they are what a start uses.
+func TestAResumedAuditChecksEarlierSnapshots(t *testing.T) {
+	t.Parallel()
+	p := newResuming(t)
+	p.query = &event.AuditQuery{Head: 14, Deep: true}
+	const other = "the id of anothe"
+	before := len(p.blobs.Store.(*written).all)
+	whole := p.audit(other)
+	all := p.blobs.Store.(*written).all
+	first := p.sortedSnapshots()[0].Key
+	for _, damaged := range []bool{false, true} {
+		p.run.stop()
+		if damaged {
+			data, err := blob.Read(t.Context(), p.blobs, first, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			data[len(data)/2] ^= 1
+			p.put(first, data)
+		}
+		p.put(progressKey(), all[before+1])
+		p.run = p.start(p.cfg, p.offset)
+		a := p.audit(other)
+		if a.Match == damaged || rowsOf(a, "snapshots") != rowsOf(whole, "snapshots") || !damaged && a.Folded >= a.LastSequence || damaged && !strings.Contains(fmt.Sprint(a.Differences), first) {
+			t.Errorf("damaged: %t: %v; the complete audit was %v", damaged, a, whole)
+		}
 	}
 }

@@ -76,7 +76,7 @@ type Config struct {
 	AuditPrincipals int // accounts and networks that an audit holds in memory at a time, about 1 KB each; 200,000
 	AuditRequests   int // latest requests that an audit holds in memory and compares, about 200 bytes each; 300,000
 
-	AuditProgress    time.Duration // between two times at which a complete audit saves its progress; a minute
+	AuditProgress    time.Duration // shortest time between two saves of a complete audit's progress; a minute
 	RequestRetention time.Duration // how long recent requests of accounts are kept; 30 days
 	// LedgerRetention is how long the read model has all rows of the ledger, in whole months, and at least since the beginning of the
 	// previous month. Older ones are made again from the journal. 0: forever.

@@ -6000,7 +6000,7 @@ export interface components {
          */
         AuditNewParam: boolean;
         /**
-         * @description `id` of an audit that was interrupted by a restart of billing. It resumes with billing's last saved progress, within 23 hours of the audit's start, or else starts over. The other parameters must be the same.
+         * @description `id` of an audit that was interrupted by a restart of billing. It resumes with billing's last saved progress, within 23 hours of the audit's start, or else starts over. The other parameters must be the same. It can't be combined with `account`, `until` or `new`.
          * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
          */
         AuditResumeParam: string;
@@ -9985,7 +9985,7 @@ export interface operations {
                  */
                 heads?: components["parameters"]["HeadsParam"];
                 /**
-                 * @description `id` of an audit that was interrupted by a restart of billing. It resumes with billing's last saved progress, within 23 hours of the audit's start, or else starts over. The other parameters must be the same.
+                 * @description `id` of an audit that was interrupted by a restart of billing. It resumes with billing's last saved progress, within 23 hours of the audit's start, or else starts over. The other parameters must be the same. It can't be combined with `account`, `until` or `new`.
                  * @example 01a1fff9-83d3-743f-9a6d-5290a1beb664
                  */
                 resume?: components["parameters"]["AuditResumeParam"];

@@ -56,6 +56,7 @@ func TestAnAuditNeedNotBeWaitedFor(t *testing.T) {
 	admin("POST", "/api/admin/audit?resume=nonsense").fails(t, http.StatusBadRequest, "invalid_field", "")
 	admin("POST", "/api/admin/audit?resume=00000000-0000-0000-0000-000000000000").fails(t, http.StatusBadRequest, "invalid_field", "")
 	admin("POST", "/api/admin/audit?resume="+lost).fails(t, http.StatusBadRequest, "invalid_field", "")
+	admin("POST", "/api/admin/audit?deep=true&new=true&resume="+lost).fails(t, http.StatusBadRequest, "invalid_field", "")
 	i.do(t, "GET", address, request{}).fails(t, http.StatusUnauthorized, "admin_token_required", "")
 	admin("GET", address+"?x=1").fails(t, http.StatusBadRequest, "unknown_field", "")
 	admin("GET", address+"?deep=false&account=&partition=0").fails(t, http.StatusBadRequest, "invalid_field", "")

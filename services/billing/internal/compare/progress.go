@@ -21,19 +21,12 @@ var errSums = fmt.Errorf("%w: it has other sums", ErrProgress)
 
 // Save adds what the pass has expected so far. The whole journal is folded at once.
 func (s *Sums) Save(to *event.AuditProgress) {
-	to.Key, to.Buckets, to.Sums = s.key[:], slices.Sorted(maps.Keys(numbers(s.part))), nil
-	for _, at := range to.Buckets {
-		sum := s.part[int(at)]
+	to.Key, to.Buckets, to.Sums = s.key[:], nil, nil
+	for _, at := range slices.Sorted(maps.Keys(s.part)) {
+		sum := s.part[at]
+		to.Buckets = append(to.Buckets, uint32(at))
 		to.Sums = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(to.Sums, sum.high), sum.low)
 	}
-}
-
-func numbers(part map[int]uint128) map[uint32]uint128 {
-	out := make(map[uint32]uint128, len(part))
-	for at, sum := range part {
-		out[uint32(at)] = sum
-	}
-	return out
 }
 
 // Resume is New with what Save added. The rows have to be read again.

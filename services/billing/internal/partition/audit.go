@@ -17,7 +17,7 @@ const (
 	keptAudits = 64
 )
 
-// auditID is an id drawn by an edge for an audit of all partitions.
+// auditID names an audit of all partitions: drawn by an edge, or given by the caller.
 type auditID [16]byte
 
 // audits are a partition's audits. One runs at a time: concurrent callers share it. It continues when they give up.
@@ -33,7 +33,7 @@ type auditRun struct {
 	id      auditID // of the first caller; zero: it had none
 	options auditOptions
 	answer  *event.AuditAnswer
-	// Guarded by tasks.mu. Who knows a run's id may have forged what it resumes, so such a run answers that id alone.
+	// Guarded by tasks.mu. Anyone who knows a run's id may have forged what it resumes, so such a run answers that id alone.
 	resumes bool
 	shared  bool // another caller has joined
 }
@@ -121,16 +121,21 @@ func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.Quer
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("id of an audit with %d bytes", len(q.Id))}
 	}
 	id := auditID(q.Id)
-	if run, found := p.audits.find(id); found && !q.Look && !q.Again && run.options != o {
-		return nil, &rpc.Error{Code: codeMalformed, Message: "the audit of this id has other parameters"}
-	}
-	if !q.Look {
+	run, found := p.audits.find(id)
+	failed := found && run.over() && run.err != nil
+	switch {
+	case !q.Look && found && !failed && !q.Again && run.options != o:
+		return nil, errOtherOptions()
+	case !q.Look:
 		return p.auditAnswer(ctx, p.audits.begin(id, q.Again, o, p.runAudit), true)
+	case !found, failed && run.options != o: // it may have failed because of them
+		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
 	}
-	if run, found := p.audits.find(id); found {
-		return p.auditAnswer(ctx, run, true)
-	}
-	return status(event.QueryStatus_QUERY_NOT_FOUND), nil
+	return p.auditAnswer(ctx, run, true)
+}
+
+func errOtherOptions() error {
+	return &rpc.Error{Code: codeMalformed, Message: "the audit of this id has other parameters"}
 }
 
 func (p *Partition) losses() []*event.Loss {

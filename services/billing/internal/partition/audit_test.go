@@ -44,7 +44,7 @@ func TestAuditShowsAChangedHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	p := New(Config{Rules: account.NewestRules, AuditPrincipals: 1, Progress: func(string, uint64, uint64) {}}, Deps{
+	p := New(Config{Rules: account.NewestRules, AuditPrincipals: 1, AuditRequests: 10, Progress: func(string, uint64, uint64) {}}, Deps{
 		NC: nc, Views: store, Blobs: blobs, Clock: time.Now, Turns: NewTurns(), Logger: slog.New(slog.DiscardHandler), Metrics: NewMetrics(nil),
 	})
 	p.projection = projection.New(store, p.stream, 0, 0, p.log)
@@ -181,7 +181,7 @@ func TestAuditsAreRememberedByTheirIDs(t *testing.T) {
 	}
 }
 
-// TestARunThatResumesAnswersItsIDAlone, and a run that others have joined resumes nothing: who knows an id may have forged what it resumes.
+// TestARunThatResumesAnswersItsIDAlone, and a run that others have joined resumes nothing: anyone who knows an id may have forged what it resumes.
 func TestARunThatResumesAnswersItsIDAlone(t *testing.T) {
 	a := newAudits()
 	t.Cleanup(a.cancel)

@@ -91,29 +91,25 @@ func (p *Partition) auditOnce(ctx context.Context, run *auditRun) (*event.AuditA
 	if o.until > p.position.Get() {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("%s ends at %d", p.stream, p.position.Get())}
 	}
-	if err := a.begin(ctx); err != nil {
-		return nil, err
-	}
 	p.mu.Lock()
 	exists := o.account == 0 || p.fold.Exists(o.account)
-	exact := p.fold.Principals() <= p.cfg.AuditPrincipals || o.account != 0 || o.repair != "" || a.since != nil
+	exact := p.fold.Principals() <= p.cfg.AuditPrincipals || o.account != 0 || o.repair != ""
 	p.mu.Unlock()
 	if !exists {
 		return nil, &rpc.Error{Code: codeMalformed, Message: fmt.Sprintf("there is no account %s", o.account)}
 	}
+	if err := a.begin(ctx, exact); err != nil {
+		return nil, err
+	}
+	exact = exact || a.since != nil
 	answer, err := a.pass(ctx, exact)
 	for errors.Is(err, errParts) || errors.Is(err, compare.ErrProgress) {
 		exact = exact && !errors.Is(err, errParts)
 		if a.resumed != nil {
 			a.startsOver(err)
 		}
-		*a = auditing{Partition: p, task: t, run: run, options: o, saves: a.saves}
+		*a = auditing{Partition: p, task: t, run: run, options: o}
 		answer, err = a.pass(ctx, exact)
-	}
-	if err == nil && a.saves {
-		if err := p.snapshots.EndProgress(ctx); err != nil {
-			p.log.Warn("the progress of an audit could not be deleted", "error", err)
-		}
 	}
 	if err == nil && !answer.Match {
 		p.log.Error("audit: something differs from the journal", "sequence", answer.LastSequence,
@@ -140,8 +136,8 @@ type auditing struct {
 	begun    int64               // Unix milliseconds
 	known    []byte              // as AuditProgress.known
 	sums     *compare.Sums       // of the first pass; nil: its progress is not saved
-	saved    time.Time           // when its progress was saved last
-	saves    bool                // it has saved progress, or resumed from it
+	lastSave time.Time           // of its progress
+	earlier  int                 // snapshots up to resumed whose MACs were checked
 	kept     []found
 	part     []found                       // of the part being folded
 	newest   *snapshots.Snapshot           // of those compared
@@ -186,7 +182,7 @@ type position struct {
 
 // pass folds the journal and compares, a second time if rows differ.
 func (a *auditing) pass(ctx context.Context, exact bool) (*event.AuditAnswer, error) {
-	a.saved = time.Now()
+	a.lastSave = time.Now()
 	if a.begun = a.now().UnixMilli(); a.resumed != nil {
 		a.begun = a.resumed.BegunMs
 	}
@@ -207,7 +203,7 @@ func (a *auditing) pass(ctx context.Context, exact bool) (*event.AuditAnswer, er
 	if err != nil {
 		return nil, err
 	}
-	if err := a.knows(c.Known(), upTo, exact); err != nil {
+	if err := a.knows(c.Known(), upTo); err != nil {
 		return nil, err
 	}
 	if a.resumable() && upTo > 0 {
@@ -239,7 +235,7 @@ func (a *auditing) pass(ctx context.Context, exact bool) (*event.AuditAnswer, er
 			answer.LiveHash = live.hash[:]
 		}
 	}
-	if err := a.conclude(ctx, answer, len(stored)); err != nil {
+	if err := a.conclude(ctx, answer, len(stored)+a.earlier); err != nil {
 		return nil, err
 	}
 	answer.Folded = a.task.read.Load()
@@ -340,7 +336,7 @@ func (a *auditing) compareStates(fold *account.Fold, image *account.Image, snaps
 // name is the second pass. It names the rows of the read model that differ, and repairs them.
 func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sums *compare.Sums) error {
 	kept := a.kept
-	cfg.NowMillis = a.now().UnixMilli() // some rows may be gone by now
+	cfg.NowMillis = max(a.begun, a.now().UnixMilli()-compare.ResumeMillis) // rows that expired since may be gone
 	c, naming := compare.NewNaming(cfg, sums)
 	live, upTo, err := a.read(ctx, c)
 	if err == nil {
@@ -349,6 +345,9 @@ func (a *auditing) name(ctx context.Context, cfg compare.Config, exact bool, sum
 	}
 	if err == nil {
 		a.first, err = naming.Differences(upTo, a.tables, maxDifferences)
+		if err == nil && len(a.first) == 0 {
+			a.log.Warn("rows of the read model differed from the journal, and no longer do: audit again", "sequence", upTo)
+		}
 	}
 	if err == nil && a.options.repair != "" && a.options.repair != tableSnapshots {
 		err = naming.Repair(ctx, upTo, a.projection.Repair, a.tables)

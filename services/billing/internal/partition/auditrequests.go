@@ -17,10 +17,10 @@ import (
 
 // replayedRequests are the latest requests of a replay, as the read model should have them.
 type replayedRequests struct {
-	most   int   // are held at a time
-	oldest int64 // earlier requests are not held, in Unix milliseconds
-	byID   map[event.RequestID]*replayedRequest
-	order  []event.RequestID
+	maxHeld int   // are held at a time
+	oldest  int64 // earlier requests are not held, in Unix milliseconds
+	byID    map[event.RequestID]*replayedRequest
+	order   []event.RequestID
 }
 
 type replayedRequest struct {
@@ -28,8 +28,8 @@ type replayedRequest struct {
 	decided, changed uint64 // sequences
 }
 
-func newReplayedRequests(most int, oldest int64) *replayedRequests {
-	return &replayedRequests{most: most, oldest: oldest, byID: map[event.RequestID]*replayedRequest{}}
+func newReplayedRequests(maxHeld int, oldest int64) *replayedRequests {
+	return &replayedRequests{maxHeld: maxHeld, oldest: oldest, byID: map[event.RequestID]*replayedRequest{}}
 }
 
 func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChange) {
@@ -54,7 +54,7 @@ func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChang
 		}
 		r.changed = sequence
 	}
-	for len(l.order) > l.most {
+	for len(l.order) > l.maxHeld {
 		l.oldest = max(l.oldest, l.byID[l.order[0]].TimeMillis+1)
 		delete(l.byID, l.order[0])
 		l.order = l.order[1:]

@@ -16,9 +16,9 @@ import (
 	"quire.dev/services/billing/internal/snapshots"
 )
 
-// A complete audit of a long journal takes hours. It saves its progress in the blob store whenever its fold reaches a stored snapshot. Another
-// replica, or the next process, resumes under the same id. Only the caller has the id, and the encryption key is derived from it: a complete
-// audit trusts no store.
+// A complete audit of a long journal takes hours. So it saves its progress in the blob store when its fold reaches a stored snapshot. Another
+// replica, or the next process, resumes under the same id. The encryption key is derived from the id, which is in no store: a complete audit
+// trusts none.
 
 // resumed is saved progress, and the snapshot at which an audit resumes.
 type resumed struct {
@@ -33,7 +33,7 @@ func (a *auditing) resumable() bool {
 }
 
 // resume loads the progress of an interrupted audit with this id, if there is some. The error is compare.ErrProgress if it can't be used.
-func (a *auditing) resume(ctx context.Context) error {
+func (a *auditing) resume(ctx context.Context, exact bool) error {
 	progress, s, err := a.snapshots.Progress(ctx, a.run.id)
 	switch {
 	case errors.Is(err, blob.ErrNotFound):
@@ -46,8 +46,10 @@ func (a *auditing) resume(ctx context.Context) error {
 		return fmt.Errorf("%w: the audit began more than 23 hours ago", compare.ErrProgress)
 	case s.Version != account.CodeVersion || s.Sequence > a.position.Get():
 		return fmt.Errorf("%w: snapshot %s is not of this journal and version", compare.ErrProgress, s.Key)
+	case !exact:
+		return fmt.Errorf("%w: the accounts need parts", compare.ErrProgress)
 	case progress.Deep != a.options.deep || progress.Head != a.options.head:
-		return fmt.Errorf("%w: the audit had other parameters", compare.ErrProgress)
+		return errOtherOptions()
 	case !a.audits.resumes(a.run):
 		return fmt.Errorf("%w: another caller has joined the audit", compare.ErrProgress)
 	}
@@ -58,13 +60,13 @@ func (a *auditing) resume(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	a.resumed, a.saves = &resumed{progress, s, fold}, true
+	a.resumed = &resumed{progress, s, fold}
 	return nil
 }
 
-// startsOver logs why an audit begins with the first message although progress was saved.
+// startsOver logs why an audit begins with the first message although there is saved progress.
 func (a *auditing) startsOver(err error) {
-	a.log.Info("an interrupted audit starts over", "reason", err)
+	a.log.Info("an audit begins with the first message", "reason", err)
 }
 
 // lasts reports whether an audit that began at a time may still be resumed.
@@ -84,15 +86,13 @@ func (a *auditing) comparison(cfg compare.Config) (*compare.Comparison, *compare
 }
 
 // knows returns compare.ErrProgress if the read model has changed too much since the resumed audit read it.
-func (a *auditing) knows(known []byte, upTo uint64, exact bool) error {
+func (a *auditing) knows(known []byte, upTo uint64) error {
 	a.known = known
 	switch {
 	case a.resumed == nil:
 		return nil
 	case upTo == 0:
 		return &rpc.Error{Code: rpc.CodeUnavailable, Message: "the read model does not answer: the audit can be resumed once it does"}
-	case !exact:
-		return fmt.Errorf("%w: the accounts need parts", compare.ErrProgress)
 	case !bytes.Equal(known, a.resumed.Known):
 		return fmt.Errorf("%w: ledger rows were aged, or an account was erased", compare.ErrProgress)
 	}
@@ -112,11 +112,11 @@ func (a *auditing) sealsSince(from uint64) auditedSeals {
 // position at the start, nothing has differed yet, and enough entries follow for comparing requests.
 func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
 	a := p.auditing
-	if time.Since(a.saved) < a.cfg.AuditProgress || s.Sequence > p.live.stored || len(a.part)+len(a.kept) > 0 ||
-		p.live.entries-p.folded.Entries() < 2*uint64(a.cfg.AuditRequests) {
+	if time.Since(a.lastSave) < a.cfg.AuditProgress || s.Sequence > p.live.stored || len(a.part)+len(a.kept) > 0 ||
+		p.live.entries < p.folded.Entries()+2*uint64(a.cfg.AuditRequests) {
 		return nil
 	}
-	a.saved = time.Now()
+	a.lastSave = time.Now()
 	hash, err := p.folded.StateHash()
 	if err != nil || hash != s.Hash {
 		return err
@@ -129,6 +129,5 @@ func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
 	if err := a.snapshots.SetProgress(ctx, a.run.id, progress); err != nil && ctx.Err() == nil {
 		a.log.Warn("the progress of an audit could not be saved", "error", err)
 	}
-	a.saves = true
 	return ctx.Err()
 }

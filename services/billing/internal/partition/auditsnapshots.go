@@ -15,9 +15,9 @@ import (
 
 // begin loads the audited snapshot, with which an audit of what is new begins, or the one at which an interrupted audit is resumed.
 // Others begin with the first message.
-func (a *auditing) begin(ctx context.Context) error {
+func (a *auditing) begin(ctx context.Context, exact bool) error {
 	if a.resumable() {
-		err := a.resume(ctx)
+		err := a.resume(ctx, exact)
 		if errors.Is(err, compare.ErrProgress) {
 			a.startsOver(err)
 			return nil
@@ -74,7 +74,14 @@ func (a *auditing) stored(ctx context.Context, upTo, compared uint64) (map[uint6
 		switch {
 		case s.Sequence > end && a.options.until == 0:
 			a.kept = append(a.kept, a.snapshotFound(s, "sequence", fmt.Sprintf("at most %d", end), fmt.Sprint(s.Sequence)))
-		case s.Sequence > upTo || s.Version > account.CodeVersion || s.Sequence <= a.from():
+		case s.Sequence > upTo || s.Version > account.CodeVersion:
+		case a.resumed != nil && s.Sequence <= a.from() && (a.options.deep || count < auditedSnapshots):
+			count++
+			a.earlier++
+			if err := a.unchanged(ctx, s); err != nil {
+				return nil, err
+			}
+		case s.Sequence <= a.from():
 		case a.options.deep || count < auditedSnapshots:
 			count++
 			bySequence[s.Sequence] = append(bySequence[s.Sequence], s)
@@ -88,6 +95,19 @@ func (a *auditing) stored(ctx context.Context, upTo, compared uint64) (map[uint6
 	}
 	a.skipped = map[string]bool{}
 	return bySequence, nil
+}
+
+// unchanged checks that a snapshot, which the interrupted audit has compared, is still the one that billing wrote.
+func (a *auditing) unchanged(ctx context.Context, s snapshots.Snapshot) error {
+	err := a.snapshots.Authentic(ctx, s)
+	switch {
+	case errors.Is(err, blob.ErrNotFound): // deleted meanwhile
+		return nil
+	case errors.Is(err, snapshots.ErrDamaged):
+		a.kept = append(a.kept, a.snapshotFound(s, "", "as billing wrote it", err.Error()))
+		return nil
+	}
+	return err
 }
 
 // from is the message after which the audit begins.

@@ -45,8 +45,8 @@ type Config struct {
 	SealInterval     time.Duration     // between two seals, while receipts change
 	ProjectionBound  int               // documents waiting for the read model
 	AuditPrincipals  int               // held in memory by an audit
-	AuditRequests    int               // likewise: the latest ones, which it compares
-	AuditProgress    time.Duration     // between two times at which an audit of the whole journal keeps its progress
+	AuditRequests    int               // latest ones, which an audit holds in memory and compares
+	AuditProgress    time.Duration     // shortest time between two saves of a complete audit's progress
 	RequestRetention time.Duration     // how long recent requests of accounts are kept
 	LedgerRetention  time.Duration     // how long the read model has all rows of the ledger; 0: forever
 	JournalRetention time.Duration     // of closed generations of the journal; 0: forever

@@ -82,8 +82,3 @@ func (s *Store) Progress(ctx context.Context, id [16]byte) (*event.AuditProgress
 	}
 	return progress, snapshot, err
 }
-
-// EndProgress deletes the progress of audits.
-func (s *Store) EndProgress(ctx context.Context) error {
-	return s.blobs.Delete(ctx, installation.AuditProgressKey(s.stream))
-}

@@ -93,10 +93,15 @@ type auditBegunView struct {
 
 // audit starts an audit. It waits for the end, at most a minute, unless the caller prefers not to.
 func (s *Admin) audit(c *endpoint.Call) error {
-	id := event.NewRequestID()
+	var id event.RequestID
 	o, err := s.auditOptions(c, input.Fields{"resume": input.To(&id, auditID)})
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case id == event.RequestID{}:
+		id = event.NewRequestID()
+	case o.New || o.Account != 0 || o.Until != 0:
+		return httperr.InvalidField("resume", "can't be combined with new, account or until")
 	}
 	return s.runAudit(c, id, o)
 }

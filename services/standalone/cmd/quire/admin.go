@@ -99,7 +99,8 @@ func (c *command) showProgress(what string) (progress func(done, total uint64), 
 	var printing sync.WaitGroup
 	var share atomic.Pointer[string]
 	share.Store(new(""))
-	began := time.Now()
+	start := time.Now()
+	began, last := start, uint64(0)
 	printing.Go(func() {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
@@ -108,11 +109,15 @@ func (c *command) showProgress(what string) (progress func(done, total uint64), 
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				fmt.Fprintf(c.stderr, "%s%s, %s so far\n", what, *share.Load(), time.Since(began).Round(time.Second))
+				fmt.Fprintf(c.stderr, "%s%s, %s so far\n", what, *share.Load(), time.Since(start).Round(time.Second))
 			}
 		}
 	})
 	progress = func(done, total uint64) {
+		if done < last { // it was restarted, or resumed
+			began = time.Now()
+		}
+		last = done
 		share.Store(new(fmt.Sprintf(", %d of %d messages%s", done, total, pace(done, total, time.Since(began)))))
 	}
 	return progress, func() {

@@ -26,7 +26,7 @@ model and the newest snapshots. It runs while the service handles requests. The 
 With --new it begins with the newest snapshot that a complete audit has compared, and compares what is new since.
 
 If the services restart, the audit resumes. If this command is interrupted, resume with the id that it printed (--resume) and the same
-other flags, within 23 hours. Keep the id secret until the audit ends.`,
+other flags, within 23 hours. Keep the id secret until then.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Partition = partitionName(partition)
 			return c.audit(cmd.Context(), o, head)
