@@ -25,7 +25,7 @@ const (
 	keys     = "Keys"
 )
 
-// Types lists the types that a webhook may subscribe to, those of a group together.
+// Types lists the types that a webhook may subscribe to, grouped.
 func Types() []Type {
 	return []Type{
 		{event.AlertType_ALERT_QUOTA, "quota.threshold", "Requests reach a threshold of their monthly limit", usage},
@@ -49,7 +49,7 @@ func Types() []Type {
 	}
 }
 
-// ContentType is the type of a change of content in a domain; ALERT_UNSPECIFIED if there is none.
+// ContentType is the type of a change of content in a domain; ALERT_UNSPECIFIED for a change without one.
 func ContentType(domain event.Domain, action event.ContentAction) event.AlertType {
 	var of [5]event.AlertType // by action
 	switch domain {

@@ -49,16 +49,16 @@ func Has(ctx context.Context, blobs blob.Store, stream string, to uint64) error 
 	return nil
 }
 
-// Message is a message of a journal. Its data is that of the segment's.
+// Message returns a segment's message as a message of the journal. Both share their data.
 func Message(m segment.Message) journal.Message {
 	return journal.Message{Sequence: m.Sequence, Time: time.Unix(0, m.TimeNanos).UTC(), Subject: m.Subject, Data: m.Data}
 }
 
 // Journals is a journal.Older: the archived messages of an installation's billing journals. Safe for concurrent use.
 //
-// Package segment checks the hash and the chain of what is read, so that a damage is found. It does not find an archive that somebody
-// has rewritten consistently, as no reader finds a stream that was rewritten: audits, the chain's head in the read model and the signed
-// log do, and they read archived messages as they read those of the stream.
+// Package segment checks the hash and the chain of what is read, so damage is detected. An archive that was rewritten consistently is
+// not, and neither is a rewritten stream: audits, the chain's head in the read model and the signed log detect both, since they read
+// archived messages the same way as the stream's.
 type Journals struct {
 	blobs        blob.Store
 	installation func(context.Context) (string, error)

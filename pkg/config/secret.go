@@ -61,8 +61,8 @@ func redact(text string, found func(credential string)) string {
 
 func hideUser(text string) string { return redactUser(text, func(string) {}) }
 
-// minKeyID is the length of the shortest user name that counts as a credential: that of an access key of S3. Names such as "quire" are
-// everywhere.
+// minKeyID is the length of the shortest user name that counts as a credential, which is the length of an S3 access key. Names such as
+// "quire" are everywhere.
 const minKeyID = 16
 
 func redactUser(text string, found func(credential string)) string {

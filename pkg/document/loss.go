@@ -13,8 +13,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// A partition whose journal and read model don't meet does not start: folding on would skip messages unnoticed. An operator who has
-// nothing better to restore accepts the loss, which is recorded in billing's journals, and the service goes on.
+// A partition with a gap between its journal and its read model does not start: folding would silently skip messages. If there is nothing
+// better to restore, an operator accepts the loss, which is recorded in billing's journals, and the service continues.
 
 // Loss is a range of messages that the journal of a stopped partition has lost.
 type Loss struct {

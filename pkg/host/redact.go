@@ -31,8 +31,8 @@ func Show(environ []string) []Shown {
 // minPart is the length of a secret within a setting with several. Shorter parts, such as "Bearer", are words.
 const minPart = 8
 
-// SecretValues returns the secrets in an environment in the form of os.Environ: those of settings, passwords in URLs, and the values
-// of other variables with a secret's name.
+// SecretValues returns the secrets in an environment, given in the form of os.Environ: secret settings, passwords in URLs, and the values
+// of other variables whose names suggest a secret.
 func SecretValues(environ []string) (secrets []string) {
 	secret := map[string]bool{}
 	for _, row := range new(Settings).table() {

@@ -45,7 +45,7 @@ type Settings struct {
 	ContentURL string // empty: PublicURL
 	Operator   string // name of who runs the service, for statements; empty: none
 	OperatorAt string // their address
-	Contact    string // whom account holders ask; empty: not known
+	Contact    string // contact for account holders; empty: unknown
 	SMTPURL    string // empty: no e-mails are sent
 	MailFrom   string
 

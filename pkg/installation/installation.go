@@ -172,7 +172,7 @@ func agree(ctx context.Context, journals Place, others []Place) (string, error) 
 	return id, err
 }
 
-// Owners returns the id of each place, empty without one. The error is ErrMixed if one differs from that of the first place.
+// Owners returns the installation id of each place, empty for a place without one. The error is ErrMixed if they differ.
 func Owners(ctx context.Context, places ...Place) ([]string, error) {
 	owners := make([]string, len(places))
 	for i, place := range places {

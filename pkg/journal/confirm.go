@@ -118,7 +118,7 @@ func (c *Confirmer) ask(ctx context.Context) (uint64, error) {
 }
 
 // Append appends one message, whatever the number of replicas, and returns its sequence: a proof that the journal takes writes.
-// It makes one attempt. ErrUnavailable if the journal does not answer.
+// It does not retry. The error is ErrUnavailable if the journal does not answer.
 func (c *Confirmer) Append(ctx context.Context) (uint64, error) {
 	select {
 	case c.turn <- struct{}{}:

@@ -26,7 +26,7 @@ const (
 	generationKey = "quire-generation" // its number; missing: 0
 	lastKey       = "quire-last"       // sequence of the last message of a closed one
 	closedKey     = "quire-closed"     // time at which it was closed
-	aloneKey      = "quire-alone"      // time at which the one before an open one was seen to be deleted
+	aloneKey      = "quire-alone"      // of an open one: time at which its predecessor was found to be deleted
 	closerKey     = "quire-closer"     // id of the call that closes it, and since when
 )
 
@@ -46,8 +46,8 @@ type Generation struct {
 	First, Last uint64    // Last is First-1 in an empty one
 	Closed      time.Time // zero: it is open
 	Created     time.Time
-	Oldest      time.Time // of the first message; zero: there is none
-	Alone       time.Time // when the one before it was seen to be deleted; zero: it was not
+	Oldest      time.Time // time of the first message; zero: empty
+	Alone       time.Time // when its predecessor was found to be deleted; zero: not yet
 	Bytes       uint64
 }
 
@@ -235,7 +235,7 @@ func Generations(ctx context.Context, nc *nats.Conn, s Stream) ([]Generation, er
 	return list, nil
 }
 
-// NoteAlone records in the open generation that the one before is deleted, unless that is recorded.
+// NoteAlone records in the open generation that its predecessor is deleted, unless it already says so.
 func NoteAlone(ctx context.Context, nc *nats.Conn, open Generation) error {
 	js, err := jetstream.New(nc)
 	if err != nil {

@@ -167,8 +167,8 @@ func (j *Journal) StateFrom(ctx context.Context, least uint64) (State, error) {
 	}
 }
 
-// EachPartition calls ask for all partitions at once, and returns what it returned, by partition, or the first error. StateFrom of a journal
-// that is too short takes 12 seconds: one after the other, those of a restored installation take minutes.
+// EachPartition calls ask for all partitions concurrently, and returns the results by partition, or the first error. StateFrom takes 12
+// seconds for a journal that is too short: sequentially, the journals of a restored installation would take minutes.
 func EachPartition[T any](ctx context.Context, partitions int, ask func(ctx context.Context, partition int) (T, error)) ([]T, error) {
 	list := make([]T, partitions)
 	group, ctx := errgroup.WithContext(ctx)

@@ -13,9 +13,9 @@ import (
 	"quire.dev/pkg/wait"
 )
 
-// Metrics are those of the journals that a process uses: failed calls, and the
-// replication of the streams that it observes. A nil *Metrics counts and shows
-// nothing. Safe for concurrent use.
+// Metrics of the journals that a process uses: failed calls, and the
+// replication of the streams that it observes. A nil *Metrics records nothing.
+// Safe for concurrent use.
 type Metrics struct {
 	wanted, hasLeader, bytes *prometheus.GaugeVec   // by stream
 	current, lag, leads      *prometheus.GaugeVec   // by stream and server

@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Older has the messages from before the first one of a stream. Readers trust them as they trust those of the stream: an implementation
-// must check that they are the ones that the stream had.
+// Older has the messages from before the first one of a stream. Readers trust them like the stream itself, so an implementation must check
+// that the stream had exactly these messages.
 //
 // Its errors: ErrGap, which names what is missing or damaged, and ErrUnavailable if a later attempt may succeed.
 type Older interface {
-	// Replay calls handle with the messages of a stream from one sequence to another, both included, in order. It returns the error of
-	// handle as it is. The data of a message is valid until handle returns.
+	// Replay calls handle in order with the messages of a stream from one sequence to another, inclusive. It returns handle's error
+	// unwrapped. The data of a message is valid until handle returns.
 	Replay(ctx context.Context, stream string, from, to uint64, handle func(Message) error) error
-	// SeekTime returns the sequence of the first message at or after t, up to the sequence to, or to+1 if there is none.
+	// SeekTime returns the sequence of the first message at or after t, up to the sequence to, or to+1 if all of them are older.
 	SeekTime(ctx context.Context, stream string, t time.Time, to uint64) (uint64, error)
 }
 

@@ -60,7 +60,7 @@ type streamInfo struct {
 // from since its start.
 const unnamed = "Server name unknown"
 
-// Replication asks the stream's leader, like State and with the same errors. Leader and peers are those of the open generation.
+// Replication asks the stream's leader, like State and with the same errors. Of a journal with generations it describes the open one.
 // The single server of an unreplicated stream is its leader and only peer.
 func (j *Journal) Replication(ctx context.Context) (Replication, error) {
 	list, err := j.extents(ctx)

@@ -23,9 +23,9 @@ const (
 	restoreEndWait = 30 * time.Minute
 )
 
-// Restore creates a stream that does not exist yet, with messages that keep their sequences and times. The messages that next
-// returns follow one another. The first one may have any sequence; last is the stream's last sequence if there is none, 0 for a
-// new stream. Two generations become one, with the number 0.
+// Restore creates a stream that does not exist yet, with messages that keep their sequences and times. The sequences of the messages
+// that next returns are consecutive and may start anywhere; without messages, last is the stream's last sequence, 0 for a new stream.
+// Two generations become one, with the number 0.
 //
 // The connection needs the right to restore a stream. The error is ErrExists for a stream that exists.
 func Restore(ctx context.Context, nc *nats.Conn, s Stream, partitions int, created time.Time, last uint64, next func() (Message, bool, error)) error {
@@ -87,7 +87,7 @@ func Restore(ctx context.Context, nc *nats.Conn, s Stream, partitions int, creat
 	return nil
 }
 
-// peek returns the sequence of the first message, 0 if there is none, and what returns all messages.
+// peek returns the sequence of the first message, 0 without messages, and an iterator over all messages.
 func peek(next func() (Message, bool, error)) (first uint64, all func() (Message, bool, error), err error) {
 	m, ok, err := next()
 	if err != nil {

@@ -208,7 +208,7 @@ func ensure(ctx context.Context, js jetstream.JetStream, s Stream, partitions in
 	return nil
 }
 
-// Streams describes the stream of a journal, or its generations, oldest first. ErrNoStream if there is none.
+// Streams describes the stream of a journal, or its generations, oldest first. The error is ErrNoStream if the journal has none.
 func Streams(ctx context.Context, nc *nats.Conn, s Stream) ([]*jetstream.StreamInfo, error) {
 	js, err := jetstream.New(nc)
 	if err != nil {

@@ -27,7 +27,7 @@ type Options struct {
 	Forever func(stream string) bool
 	// Gapless reports whether a stream loses messages only at its beginning. nil: only those that keep every message.
 	Gapless func(stream string) bool
-	// Also lists subjects that a stream's messages may have besides those of its description. nil: none.
+	// Also lists subjects that a stream's messages may have in addition to the described ones. nil: none.
 	Also func(stream string) []string
 	// Closed reports whether a stream with the subjects of its description takes no more messages. What Check leaves of it is not read. nil: no
 	// stream is closed.

@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/s2"
 )
 
-// snapshotBlock is the size at which a snapshot begins the next block, that of the server's own blocks.
+// snapshotBlock is the size at which a snapshot begins the next block, the same as the server's block size.
 const snapshotBlock = 8 << 20
 
 // Snapshot is a stream to be restored by a server.

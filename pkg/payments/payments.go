@@ -58,7 +58,7 @@ const (
 // AmountOutOfRange is the reason of a top-up that is not tried: at the credits' present price the provider would not take it.
 const AmountOutOfRange = "amount_out_of_range"
 
-// FailureText says why a charge failed, in a sentence. Reasons are those of a Declined, and AmountOutOfRange.
+// FailureText explains in a sentence why a charge failed. reason is the reason of a Declined, or AmountOutOfRange.
 func FailureText(reason string) string {
 	switch reason {
 	case "":
@@ -172,7 +172,7 @@ type PlanChange struct {
 // Changed is a subscription after a Change.
 type Changed struct {
 	Subscription Subscription
-	Replayed     bool // it was changed before, under the same key: the state is as of then
+	Replayed     bool // an earlier call with the same key made the change, and this is the state it left
 }
 
 // Page is a hosted page.
@@ -260,6 +260,6 @@ type Subscription struct {
 	CancelAtPeriodEnd bool      // no further fee: the plan ends at CurrentPeriodEnd
 	NextPlan          string    // the plan from CurrentPeriodEnd on; "": the same
 	FeeMinor          int64     // monthly fee of Plan before tax, in the currency's minor unit
-	LatestPayment     string    // ID of the payment of the newest fee; "" if there is none
+	LatestPayment     string    // ID of the payment of the newest fee; "" before the first
 	Created           time.Time
 }

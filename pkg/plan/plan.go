@@ -103,7 +103,7 @@ func QuotaKeys() []QuotaKey {
 // highest, so that quota keys can be added.
 const ScopeCheckout QuotaKey = 63
 
-// Scopes returns the scopes of API keys, by number: the quota keys, and those of calls that are not counted.
+// Scopes returns the scopes of API keys, by number: the quota keys, and the scopes of calls that are not counted.
 func Scopes() []QuotaKey { return append(QuotaKeys(), ScopeCheckout) }
 
 // IsScope reports whether k is a scope of API keys.

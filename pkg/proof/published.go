@@ -38,7 +38,7 @@ func OpenLog(ctx context.Context, blobs blob.Store) (*Published, error) {
 	return l, err
 }
 
-// ReadKey reads the verifier key that is stored beside the log. It proves nothing about whoever stored it.
+// ReadKey reads the verifier key that is stored beside the log. The key is not authenticated: anyone who can write there can replace it.
 func ReadKey(ctx context.Context, blobs blob.Store) (note.Verifier, error) {
 	text, err := blob.Read(ctx, blobs, LogKey, maxKey)
 	if err != nil {

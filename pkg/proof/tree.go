@@ -206,7 +206,8 @@ func over(bit int, left, right *node) *node {
 	return &node{root: join(bit, &left.root, &right.root), bit: bit, leaf: left.leaf, left: left, right: right}
 }
 
-// Find returns the leaf to which a key leads and its path; nil without leaves. If that is not the key's own leaf, there is none.
+// Find returns the leaf to which a key leads, with its path, or nil if the tree is empty. A leaf with another key proves that the tree
+// lacks this one.
 func (t Tree) Find(key Key) (*Leaf, []Step) {
 	n := t.top
 	if n == nil {

@@ -53,7 +53,7 @@ func Connect(url, service string, log *slog.Logger) (*nats.Conn, error) {
 	return nc, nil
 }
 
-// ConnectNow is Connect for a caller without a connection of its own to wait with: it returns once connected, or when ctx ends.
+// ConnectNow is Connect, but waits until the connection is established or ctx ends.
 func ConnectNow(ctx context.Context, url, name string, log *slog.Logger) (*nats.Conn, error) {
 	nc, err := Connect(url, name, log)
 	if err != nil {

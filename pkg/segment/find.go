@@ -81,9 +81,9 @@ func (a *Archive) Find(ctx context.Context, stream string, q Query) iter.Seq2[Fr
 	}
 }
 
-// Seek returns the sequence of the first message at or after a time, up to the sequence to, or to+1 if there is none. Like a stream, it expects
-// that times ascend, and bisects: of n segments it reads log n trailers and one index, and a frame. The error is a *GapError if one of these
-// messages is in no segment.
+// Seek returns the sequence of the first message at or after a time, up to the sequence to, or to+1 if all of them are older. Like a stream,
+// it expects ascending times and bisects: of n segments it reads log n trailers, one index and one frame. The error is a *GapError if one of
+// these messages is in no segment.
 func (a *Archive) Seek(ctx context.Context, stream string, nanos int64, to uint64) (uint64, error) {
 	l, err := a.List(ctx, stream)
 	if err != nil {

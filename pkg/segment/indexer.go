@@ -99,7 +99,7 @@ type principals struct {
 	frames  []uint32 // by number: the last frame with the id, counted from 1
 }
 
-// add adds to a frame's set those of the ids that are not in it.
+// add adds ids to a frame's set, without duplicates.
 func (p *principals) add(set []uint32, ids []uint64, frame uint32) []uint32 {
 	for _, id := range ids {
 		n, ok := p.numbers[id]

@@ -15,8 +15,8 @@ import (
 // sequences have no gap, and that the chain continues in it, from the frame and from the segment before. The chain before the
 // first frame is only known to be zero before message 1.
 //
-// Errors: ErrGap if messages are missing, after those before them were handled. ErrDamaged, ErrForeign, ErrFormat, and those of
-// the store, such as blob.ErrUnavailable.
+// Errors: ErrGap if messages are missing, once the preceding ones were handled. ErrDamaged, ErrForeign, ErrFormat, and the store's
+// errors, such as blob.ErrUnavailable.
 func (a *Archive) Replay(ctx context.Context, stream string, from, to uint64, handle func(Message) error) error {
 	l, err := a.List(ctx, stream)
 	if err != nil {

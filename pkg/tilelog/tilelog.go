@@ -1,8 +1,8 @@
 // Package tilelog keeps an append-only Merkle log in a blob store, in the public formats of C2SP: tlog-tiles for its hashes and
 // entries, and tlog-checkpoint for what is signed. Anyone can read such a log with the tools of transparency logs.
 //
-// The tree is that of RFC 6962 with SHA-256. Tiles have 256 hashes. Blobs have the names of tlog-tiles after a prefix:
-// <prefix>tile/<level>/<index>, <prefix>tile/entries/<index>, and both with .p/<width> for one that is not full yet.
+// The tree is an RFC 6962 Merkle tree with SHA-256. Tiles have 256 hashes. Blobs are named as in tlog-tiles, after a prefix:
+// <prefix>tile/<level>/<index> and <prefix>tile/entries/<index>, both with .p/<width> while the tile is partial.
 package tilelog
 
 import (
@@ -31,7 +31,7 @@ const (
 
 // Errors to branch on with errors.Is.
 var (
-	// ErrDamaged: tiles are missing, or are not those of the tree.
+	// ErrDamaged: tiles are missing, or do not match the tree.
 	ErrDamaged = errors.New("log is damaged")
 	// ErrTooLarge: an entry exceeds MaxEntry.
 	ErrTooLarge = errors.New("log entry is too large")

@@ -10,7 +10,7 @@ import (
 // header of a journal's message has the traces of its sampled requests, each as "<offset> <traceparent>".
 const header = "Quire-Trace"
 
-// MaxInMessage bounds the requests whose traces a journal's message has. Each takes 75 bytes, and a journal may be kept for ever.
+// MaxInMessage bounds the traced requests in one journal message. Each takes 75 bytes, and a journal may be kept forever.
 const MaxInMessage = 4
 
 // Headers collects the header of a journal's message. Its zero value has none.
@@ -27,7 +27,7 @@ func (h *Headers) Add(offset int, s *Span) {
 	h.header[header] = append(h.header[header], strconv.Itoa(offset)+" "+s.Parent())
 }
 
-// Header returns the header, nil if there is none.
+// Header returns the header; nil without traces.
 func (h *Headers) Header() nats.Header { return h.header }
 
 // In calls each with the offset and the traceparent of each request that the header names. What is malformed is left out.

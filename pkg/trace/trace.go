@@ -151,7 +151,7 @@ func (s *Scope) Begin(name, traceparent string, at time.Time) *Span {
 	return s.start(parent, name, at, otel.WithSpanKind(otel.SpanKindServer))
 }
 
-// Continue begins a span below that of another service, which its traceparent names; nil if it is none.
+// Continue begins a child of another service's span, which traceparent names. It returns nil without a valid, sampled traceparent.
 func (s *Scope) Continue(name, traceparent string, at time.Time, attrs ...Attr) *Span {
 	if s == nil {
 		return nil
@@ -164,7 +164,7 @@ func (s *Scope) Continue(name, traceparent string, at time.Time, attrs ...Attr) 
 }
 
 // Fold begins the span of a service's fold of a message, at begun, and records what the request waited for before: the journal, from the
-// arrival of the message at its leader until it was delivered, by the clocks of two machines. nil if traceparent is none.
+// arrival of the message at its leader until it was delivered, by the clocks of two machines. It returns nil like Continue.
 func (s *Scope) Fold(service, traceparent string, arrived, begun time.Time, attrs ...Attr) *Span {
 	if arrived.Before(begun) {
 		s.Continue(service+" journal", traceparent, arrived, attrs...).End(begun)
@@ -172,7 +172,7 @@ func (s *Scope) Fold(service, traceparent string, arrived, begun time.Time, attr
 	return s.Continue(service+" fold", traceparent, begun, attrs...)
 }
 
-// Batch begins a trace of its own, of work that is done for several requests together. It links to their spans; nil without any.
+// Batch begins a new trace of work that is done for several requests together, with links to their spans. It returns nil without requests.
 func (s *Scope) Batch(name string, at time.Time, requests []*Span, attrs ...Attr) *Span {
 	if s == nil || len(requests) == 0 {
 		return nil
@@ -270,7 +270,7 @@ func (s *Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Spans are those of several requests that wait for the same work.
+// Spans are the spans of several requests that wait for the same work.
 type Spans []*Span
 
 // Part records a part of the work on each, from a time until now.

@@ -221,16 +221,16 @@ type Store interface {
 	Close() error
 }
 
-// Snapshot is a read model as of one moment, whatever is written to it
-// meanwhile, also by other processes. Unlike a Store it is for one goroutine.
-// Its errors wrap ErrUnavailable, except those of the caller.
+// Snapshot is a read model at one point in time, unaffected by later writes,
+// including other processes'. Unlike a Store, only one goroutine may use it.
+// Its errors wrap ErrUnavailable, except for errors of the caller's take.
 type Snapshot interface {
 	// Checkpoints returns the positions of all streams.
 	Checkpoints(ctx context.Context) (map[string]uint64, error)
 	// Each calls take with every document of a collection, in no particular
 	// order, and returns its first error. The caller owns the document.
 	Each(ctx context.Context, collection string, take func(Doc) error) error
-	// Load and List are those of Store.
+	// Load and List are like Store's.
 	Load(ctx context.Context, collection string, ids []string, parts Parts) ([]Doc, error)
 	List(ctx context.Context, collection string, q Query) ([]Doc, error)
 	Close() error

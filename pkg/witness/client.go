@@ -102,9 +102,9 @@ func (c *Client) Name() string { return c.key.Name() }
 // Verifier verifies the witness's cosignatures in a checkpoint.
 func (c *Client) Verifier() note.Verifier { return c.key }
 
-// Cosign posts a signed checkpoint with the proof that it continues that of size oldSize, and returns the witness's cosignature: one
-// line with its newline, to append to the checkpoint. The line is verified. The proof is empty if oldSize is 0 or the checkpoint's
-// size. Errors are a *ConflictError, or wrap one of the errors above.
+// Cosign posts a signed checkpoint with the proof that it extends the tree of size oldSize, and returns the witness's verified
+// cosignature: one line with its newline, to append to the checkpoint. The proof is empty if oldSize is 0 or the checkpoint's size.
+// Errors are a *ConflictError, or wrap one of the errors above.
 func (c *Client) Cosign(ctx context.Context, oldSize int64, proof []tlog.Hash, signed []byte) (line []byte, err error) {
 	sent := formatRequest(oldSize, proof, signed)
 	r, err := parseRequest(sent)
@@ -186,7 +186,7 @@ func (a answer) err(r request) error {
 			return fmt.Errorf("%w: %s", ErrUnavailable, said)
 		case size != r.old:
 			return &ConflictError{Size: size}
-		// The old size matches, so only the roots can differ. Otherwise a caller would ask the same for ever.
+		// The old size matches, so only the roots can differ. Without this case a caller would retry forever.
 		case size == r.checkpoint.tree.N:
 			return fmt.Errorf("%w: at size %d", ErrFork, size)
 		}

@@ -18,7 +18,7 @@ const (
 	maxBody = 64 << 10
 	// maxProof: "The client MUST NOT send more than 63 consistency proof lines."
 	maxProof = 63
-	// maxSize bounds the sizes of trees: package tlog loops for ever above it, since it doubles 1 until that's no longer less.
+	// maxSize bounds the sizes of trees: above it package tlog never terminates, since it doubles 1 until that is no longer less.
 	maxSize = 1 << 62
 )
 

@@ -22,7 +22,7 @@ func ParseWitnesses(text string) ([]*Client, error) {
 		switch {
 		case err != nil:
 			faults = append(faults, fmt.Errorf("witness %q: %w", entry, err))
-		// Two cosignatures of one witness would count as those of two.
+		// Two cosignatures of one witness would count as two witnesses.
 		case named[c.id()]:
 			faults = append(faults, fmt.Errorf("witness %q: its key is named twice", entry))
 		default:

@@ -27,8 +27,9 @@ func Settlements(list []*event.Settlement, t *event.Settlement, r *event.Request
 	return list
 }
 
-// announced returns what billing is told for the owner's webhooks; nil: nothing. Billing has said of an owner's writing whether any
-// wants to know. A burn is read by someone else, of whose charge billing says nothing about the owner, so it is always told.
+// announced returns the change that billing is notified of for the owner's webhooks, or nil. With the charge of an owner's write, billing
+// has said whether any webhook subscribes to it. A burn is someone else's read, whose charge says nothing about the owner's webhooks, so
+// billing is always notified.
 func announced(r *event.Request, o *event.Outcome, c Change) *event.ContentChange {
 	if o.Owner == 0 || !Served(o) || !c.Burned && !r.Charge.GetAnnounce() {
 		return nil

@@ -32,9 +32,9 @@ func (p *Provider) find(ctx context.Context, account string) (*stripe.Customer, 
 	return oldest, nil
 }
 
-// customer returns the ID of an account's customer, and creates it first if there is none. While the search doesn't find a new
-// one yet, the idempotency key makes Stripe return it: it keeps keys for at least 24 hours. What is created depends on the
-// account alone, since a key that comes back with other parameters is refused; the email follows in a request of its own.
+// customer returns the ID of an account's customer, creating the customer if necessary. Until the search finds a new customer, Stripe
+// returns it for the idempotency key, which it keeps for at least 24 hours. The parameters depend on the account alone, since Stripe
+// refuses a key that is reused with other parameters; the email is set by a separate request.
 func (p *Provider) customer(ctx context.Context, of payments.Customer) (string, error) {
 	c, err := p.find(ctx, of.Account)
 	if err != nil {

@@ -46,8 +46,8 @@ func (p *Provider) complete(ctx context.Context, intent *stripe.PaymentIntent) (
 	return payment, nil
 }
 
-// sold makes a payment of an intent, without its refunds and disputes. The intent of a plan's fee has no metadata: its invoice
-// has that of the subscription.
+// sold returns the payment of an intent, without its refunds and disputes. The intent of a plan's fee has no metadata: the subscription's
+// metadata is on its invoice.
 func (p *Provider) sold(ctx context.Context, intent *stripe.PaymentIntent) (payments.Payment, error) {
 	s, err := p.parse(intent.Metadata)
 	if errors.Is(err, errUnmarked) {

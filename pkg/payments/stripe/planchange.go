@@ -132,8 +132,8 @@ func (p *Provider) changeParams(ctx context.Context, sold sale, from *stripe.Sub
 	}, nil
 }
 
-// product returns the ID of the product that a plan's prices name, and creates it first if there is none. Its ID is of our making, so
-// that there is one for each plan and name.
+// product returns the ID of the product of a plan's prices, creating the product if necessary. We choose the ID, so each plan and name
+// has exactly one product.
 func (p *Provider) product(ctx context.Context, plan, name string) (string, error) {
 	hash := sha256.Sum256([]byte(plan + "\n" + name))
 	id := "quire-" + p.config.Installation + "-" + hex.EncodeToString(hash[:8])

@@ -32,8 +32,7 @@ func (p *Provider) Subscription(ctx context.Context, id string) (payments.Subscr
 }
 
 // subscriptionOf follows https://docs.stripe.com/billing/subscriptions/overview#subscription-statuses: a past_due subscription
-// is retried by the account's settings and ends as unpaid or canceled. Periods are those of its items since API version
-// 2025-03-31.
+// is retried by the account's settings and ends as unpaid or canceled. Since API version 2025-03-31 its items have the periods.
 func (p *Provider) subscriptionOf(from *stripe.Subscription) (payments.Subscription, error) {
 	sold, err := p.subscribed(from)
 	if err != nil {

@@ -87,8 +87,8 @@ func Inspect(ctx context.Context, url string) (s Server, err error) {
 	return s, checkVersion(s.Version)
 }
 
-// isWide reports whether the roles allow more than to read and write databases. One process may have one user for those of all
-// services.
+// isWide reports whether the roles allow more than reading and writing databases. A process that runs all services may have one user for
+// all their databases.
 func isWide(roles []role) bool {
 	return slices.ContainsFunc(roles, func(r role) bool { return r.Role != "readWrite" || r.DB == "admin" })
 }

@@ -56,7 +56,7 @@ func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 	})
 }
 
-// chunksOf splits sorted changes into those of one statement each.
+// chunksOf splits sorted changes into chunks, each written by one statement.
 func chunksOf(changes []change) (parts [][]change) {
 	first, size := 0, 0
 	for i, c := range changes {

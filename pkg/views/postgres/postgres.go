@@ -4,8 +4,7 @@
 // them. Readers see whole batches only. Ids, streams and keys are bytea, which sorts by bytes whatever the collation of the
 // database, and holds every string, even with NUL. docs/postgres.md describes the tables.
 //
-// Calls go to the server that takes writes. An acknowledged write is on its disk, and on that of its synchronous standby if it
-// has one.
+// Calls go to the server that takes writes. An acknowledged write is on its disk, and on its synchronous standby's disk if it has one.
 package postgres
 
 import (
@@ -118,7 +117,7 @@ func Open(ctx context.Context, config Config) (*Store, error) {
 	return s, nil
 }
 
-// poolSettings are those of the URL, except where they must be like this.
+// poolSettings returns the settings of the URL, with those that Quire depends on overridden.
 func poolSettings(config Config) (*pgxpool.Config, error) {
 	given, err := pgx.ParseConfig(config.URL)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// snapshot is a views.Snapshot: a transaction of a connection of its own, which sees nothing that is committed later. The write-ahead log
-// grows while it is open.
+// snapshot is a views.Snapshot: a transaction on a dedicated connection, which sees no later commits. The write-ahead log grows while it is
+// open.
 type snapshot struct {
 	path   string
 	conn   *conn

@@ -7,8 +7,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Together is a read model whose checkpoints are given out once that of each partition was asked for. A caller that asks for one after the
-// other waits until its context ends.
+// Together is a read model whose Checkpoint blocks until it was called for every partition. A caller that asks for one partition after
+// another waits until its context ends.
 type Together struct {
 	views.Store
 	mu    sync.Mutex

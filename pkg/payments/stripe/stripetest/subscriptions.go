@@ -24,7 +24,7 @@ func (u *subscription) key() string      { return u.id }
 func (u *subscription) createdAt() int64 { return u.created }
 func (u *subscription) links() []string  { return []string{"customer=" + u.customer.id} }
 
-// json follows API version 2025-03-31 and later: periods are those of the items.
+// json follows API version 2025-03-31 and later, in which the items have the periods.
 // https://docs.stripe.com/changelog/basil/2025-03-31/deprecate-subscription-current-period-start-and-end
 func (u *subscription) json(e expand) props {
 	item := props{

@@ -66,7 +66,7 @@ func New(t testing.TB, config Config) *Payers {
 	return &Payers{Stripe: server, t: t, config: config}
 }
 
-// Settings are those of an installation that takes its payments by the stand-in.
+// Settings returns the settings of an installation that takes payments through the stand-in.
 func (p *Payers) Settings() map[string]string {
 	return map[string]string{"QUIRE_STRIPE_KEY": stripetest.DefaultKey, "QUIRE_STRIPE_WEBHOOK_SECRET": stripetest.DefaultSecret, "QUIRE_STRIPE_URL": p.Stripe.URL}
 }

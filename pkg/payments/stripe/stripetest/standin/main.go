@@ -1,5 +1,5 @@
-// Command standin runs the stand-in for Stripe as a process of its own, for tests in a browser. It delivers webhooks as they
-// come up, and takes POST /test/<action>, see control.go in package stripetest.
+// Command standin runs the stand-in for Stripe as a separate process, for browser tests. It delivers webhooks immediately, and accepts
+// POST /test/<action>, see control.go in package stripetest.
 package main
 
 import (
