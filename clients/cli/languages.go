@@ -47,8 +47,7 @@ func checkLanguage(language string) error {
 	return Usage("--%s %s: unknown language%s; quire paste languages lists them", flagLanguage, language, hint)
 }
 
-// nearLanguage is the name that differs least from a mistyped one, by two letters at most; else one that begins with it. It is
-// empty if there is none.
+// nearLanguage returns the name that differs least from a mistyped one, by two letters at most, or else a name that begins with it.
 func nearLanguage(typed string) string {
 	const maxLength = 50 // of a name
 	if len(typed) > maxLength {

@@ -19,7 +19,7 @@ type Plan struct {
 	TopUp        *TopUp        `json:"topUp"`        // nil: off
 	Payments     struct {
 		Online  bool   `json:"online"`  // checkouts and top-ups work
-		Contact string `json:"contact"` // whom to ask, an e-mail address or a URL; may be empty
+		Contact string `json:"contact"` // an e-mail address or a URL for questions; may be empty
 	} `json:"payments"`
 }
 

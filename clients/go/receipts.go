@@ -12,7 +12,7 @@ type Receipts struct {
 	Meta
 	After    string        `json:"after"` // receipt before the first entry; empty if the chain has no entries
 	Entries  []*ChainEntry `json:"entries"`
-	Newest   string        `json:"newest"`   // receipt with the newest entry; empty if there is none
+	Newest   string        `json:"newest"`   // receipt with the newest entry; empty without entries
 	KeptFrom int64         `json:"keptFrom"` // number of the first entry that is kept; 0 if none is
 	HasMore  bool          `json:"hasMore"`
 }

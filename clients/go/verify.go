@@ -103,10 +103,10 @@ func (r receipt) String() string {
 	return strconv.FormatInt(r.number, 10) + "." + hex.EncodeToString(r.hash[:])
 }
 
-// VerifyReceipts fetches the entries after a receipt that you kept, and recomputes the chain from their bytes: up to each newer
-// receipt that you have, and to the newest one of the service. The fields of the entries are those of the bytes. What does not
-// fit is a *ReceiptError; entries that are gone are an *EntriesNotKeptError. That an entry was right when it was made follows
-// from the journal, not from receipts.
+// VerifyReceipts fetches the entries after a receipt that you kept, and recomputes the chain from their bytes, up to each newer
+// receipt that you have and up to the service's newest one. The entries' fields must match their bytes. A mismatch is a *ReceiptError;
+// entries that are no longer kept are an *EntriesNotKeptError. Receipts don't prove that an entry was right when it was created: only
+// the journal does.
 func (a *Account) VerifyReceipts(ctx context.Context, kept string, newer ...string) (*VerifiedReceipts, error) {
 	v, err := newVerification(kept, newer)
 	if err != nil {

@@ -67,7 +67,7 @@ func closeGeneration(ctx context.Context, nc *nats.Conn, s journal.Stream, parti
 	}
 	switch {
 	case len(list) > 1:
-		log.Warn("a generation is due to be closed, and the one before is not deleted yet", "stream", s.Name, "generation", open.Number)
+		log.Warn("a generation is due to be closed, but its predecessor is not deleted yet", "stream", s.Name, "generation", open.Number)
 		return nil
 	case open.Number > 0 && time.Since(open.Alone) < g.Apart:
 		return nil

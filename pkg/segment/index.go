@@ -130,7 +130,7 @@ func parseIndex(b []byte, t *trailer) (*index, error) {
 	case len(c.rest) > 0:
 		return nil, fmt.Errorf("%w: %d bytes follow it", errIndex, len(c.rest))
 	case n == 0 || first != t.last+1 || offset != t.framesBytes || x.frames[0].before != t.before:
-		return nil, fmt.Errorf("%w: its frames are not those of the segment", errIndex)
+		return nil, fmt.Errorf("%w: its frames do not match the segment", errIndex)
 	}
 	return x, nil
 }

@@ -221,7 +221,7 @@ func (s *Server) cosign(l *witnessedLog, r request, signed *note.Note) ([]byte, 
 // continues returns a refusal unless the checkpoint continues the last one of the log.
 func (l *witnessedLog) continues(r request) error {
 	next := r.checkpoint.tree
-	conflict := &refusal{status: http.StatusConflict, size: l.last.N, reason: "the old size is not that of the last checkpoint"}
+	conflict := &refusal{status: http.StatusConflict, size: l.last.N, reason: "the old size is not the size of the last checkpoint"}
 	switch {
 	// "The witness MUST check that the old size matches the size of the latest checkpoint it cosigned for the checkpoint's origin (or
 	// zero if it never cosigned a checkpoint for that origin). If it doesn't match, the witness MUST respond with a 409 Conflict."

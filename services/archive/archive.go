@@ -128,8 +128,8 @@ func (s *Service) Unready() error {
 	return s.failed
 }
 
-// Run keeps the log until ctx ends, and returns nil. A round that fails is repeated. It returns an error if the key is invalid, or
-// the journals can't be those of the service.
+// Run keeps the log until ctx ends, and returns nil. A failed round is retried. It returns an error if the key is invalid, or the
+// journals don't match the configuration.
 func (s *Service) Run(ctx context.Context) error {
 	streams := installation.Streams(event.Billing, s.cfg.PartitionCount)
 	waiting := func(err error) {
@@ -152,7 +152,7 @@ func (s *Service) Run(ctx context.Context) error {
 	return nil
 }
 
-// repeat runs rounds until ctx ends, each an interval after the one before.
+// repeat runs rounds until ctx ends, with an interval between them.
 func (s *Service) repeat(ctx context.Context, round func(context.Context) error) {
 	for {
 		s.report(ctx, round(ctx))

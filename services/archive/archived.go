@@ -149,9 +149,9 @@ func (e Ending) String() string {
 	return text
 }
 
-// Check reads all segments and the log, and compares them: of each archived message the signed log must have the digest. It returns the
-// ends, by partition. Messages after the log's end are compared with nothing but their own segment. Errors: those of segment.Archive,
-// tilelog.ErrDamaged, and ErrUnlogged.
+// Check reads all segments and the log, and compares them: the signed log must have the digest of each archived message. It returns the
+// ends, by partition. Messages after the log's end are only checked within their segment. Errors: segment.Archive's, tilelog.ErrDamaged,
+// and ErrUnlogged.
 func (a *Archived) Check(ctx context.Context, progress func(done, total int64)) ([]Ending, error) {
 	c := &comparison{Archived: a, ends: make([]Ending, a.Partitions), expected: make([]uint64, a.Partitions)}
 	for p := range a.Partitions {

@@ -24,11 +24,11 @@ const (
 	maxRecord = 1 << 20
 )
 
-// A cut says which messages come into the log next: of each partition, those after the cut before and up to a sequence, partition
-// after partition. So the log is a function of cuts and journals, and instances that agree on cuts write the same log.
+// A cut says which messages the log gets next: partition by partition, the messages after the previous cut up to a sequence. So the log
+// is a function of cuts and journals, and instances that agree on cuts write the same log.
 //
-// Cut n is created under its number, which only one instance can do. Old ones are deleted in order. So an instance that finds both a cut
-// and the one before knows that the number was never used before: see keeper.confirm.
+// Only one instance can create cut n, since its number is its key. Old cuts are deleted in order. So an instance that finds both a cut
+// and its predecessor knows that the number was never used before: see keeper.confirm.
 type cut struct {
 	Number    int64      `json:"number"` // from 1
 	Time      time.Time  `json:"time"`   // by the clock of the instance that made it

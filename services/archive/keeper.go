@@ -130,7 +130,7 @@ func (k *keeper) advanceTo(ctx context.Context, ends []uint64) error {
 	}
 }
 
-// advance adds the next cut, which it creates unless there is one, and returns false if there is none to create.
+// advance adds the next cut, creating it if necessary, and returns false if there is nothing to add.
 func (k *keeper) advance(ctx context.Context, ends []uint64) (bool, error) {
 	next := &cut{}
 	found, err := readRecord(ctx, k.deps.Blobs, cutKey(k.cut+1), next)
@@ -151,8 +151,8 @@ func (k *keeper) advance(ctx context.Context, ends []uint64) (bool, error) {
 	return true, k.add(ctx, next)
 }
 
-// confirm returns errOvertaken if a cut was deleted, since others have gone on. Then its successor is no cut of the log, whoever has
-// created it.
+// confirm returns errOvertaken if a cut was deleted, which means that other instances are ahead. Its successor is then not a cut of the
+// log, no matter which instance created it.
 func (k *keeper) confirm(ctx context.Context, number int64) error {
 	if number == 0 {
 		return nil

@@ -145,8 +145,8 @@ func (r *retention) readBack(ctx context.Context, stream string, segments *segme
 	}, nil)
 }
 
-// remove deletes a generation by a connection of its own, which does not reconnect: a request can't arrive when another generation has the
-// stream's name.
+// remove deletes a generation over a separate connection that does not reconnect, so that a delayed request can't delete a later generation
+// with the same stream name.
 func (r *retention) remove(ctx context.Context, closed journal.Generation) error {
 	deleting, err := r.deps.Deleting()
 	if err != nil {

@@ -260,7 +260,7 @@ func IsAlone(collection string) bool {
 func SendsFrom(collection string) bool { return webhooks.SendsFrom(collection) }
 
 const (
-	// storeQueue makes one instance answer each request about users or webhooks.
+	// storeQueue is the queue group that delivers each request about users or webhooks to one instance.
 	storeQueue     = "billing"
 	userWorkers    = 32
 	webhookWorkers = 8

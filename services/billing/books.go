@@ -73,8 +73,8 @@ type BookLine struct {
 	Ends      bool // it is the last one of an account that the journal has
 }
 
-// Write calls put with each line. Lines of a partition are in the order of the document. Entries and closed months of messages after
-// those added are left out, and those of no message of the journal are not. It fails if the read model lacks old rows of ledgers.
+// Write calls put with each line, within a partition in the order of the document. It omits entries and closed months of messages after
+// the added ones, but not entries and closed months that no message of the journal has. It fails if the read model lacks old ledger rows.
 func (b *Books) Write(ctx context.Context, from BookSource, put func(BookLine) error) error {
 	w := &bookWriter{Books: b, from: from, put: put, statements: map[event.AccountID][]views.Doc{}}
 	for _, p := range b.parts {

@@ -20,6 +20,6 @@ func RenderCommand() ([]string, error) {
 	return []string{program, RenderArgument}, nil
 }
 
-// Render renders the texts that an edge sends, until from ends. It limits the memory of the whole process, so call it in a
-// process of its own. See Deps.RenderCommand.
+// Render renders the texts that an edge sends, until from ends. It limits the memory of the whole process, so call it in a dedicated
+// process. See Deps.RenderCommand.
 func Render(from io.Reader, to io.Writer) error { return render.Serve(from, to) }

@@ -24,12 +24,12 @@ import (
 type BundleOptions struct {
 	Version string   // of quire
 	Environ []string // with the settings, in the form of os.Environ
-	Ops     []string // base URLs of operators' listeners; none: that of the process on the data folder
+	Ops     []string // base URLs of operators' listeners; none: the listener of the process on the data folder
 	Log     string   // file whose end is included; empty: none
 }
 
-// WriteBundle writes an archive with what helps to find a fault, without secrets. What can't be had, with invalid settings or without
-// a process, is listed as missing in the archive and in the result.
+// WriteBundle writes an archive of diagnostic data, without secrets. What can't be collected, because of invalid settings or without a
+// running process, is listed as missing in the archive and in the result.
 func WriteBundle(ctx context.Context, w io.Writer, o BundleOptions) (bundle.Contents, error) {
 	cfg, err := host.ReadSettings(host.Quire, o.Environ)
 	b := bundle.Config{

@@ -37,7 +37,7 @@ func (c *Cluster) Empty(ctx context.Context) error {
 	return c.divideBucket(ctx)
 }
 
-// emptyFolder removes what is in a folder, which may be a disk of its own.
+// emptyFolder removes the contents of a folder, but not the folder, which may be a mount point.
 func emptyFolder(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {

@@ -101,7 +101,7 @@ func (c *Cluster) addPostgres(ctx context.Context) error {
 
 func (c *Cluster) postgresFolder(name string) string { return filepath.Join(c.opts.Dir, name, "data") }
 
-// createPostgres creates the data of the first server, if there is none, and starts it.
+// createPostgres creates the data of the first server and starts it, unless the data exists.
 func (c *Cluster) createPostgres(ctx context.Context) error {
 	first := c.Processes(PostgreSQL)[0]
 	folder := c.postgresFolder(first.name)
@@ -284,8 +284,8 @@ func (c *Cluster) other(p *Process) *Process {
 	return servers[(slices.Index(servers, p)+1)%len(servers)]
 }
 
-// Failover kills the primary and promotes the standby, without a standby of its own. between is called in that state. Then the
-// old primary becomes the standby.
+// Failover kills the primary and promotes the standby. It calls between while the new primary has no standby. Then the old primary
+// becomes the standby.
 func (c *Cluster) Failover(ctx context.Context, between func() error) error {
 	old, err := c.primary(ctx)
 	if err != nil {

@@ -57,7 +57,7 @@ func (p *Provider) sold(ctx context.Context, intent *stripe.PaymentIntent) (paym
 		return payments.Payment{}, err
 	}
 	if s.plan != "" {
-		return payments.Payment{}, mismatch("a payment of its own has a plan in its metadata")
+		return payments.Payment{}, mismatch("a standalone payment has a plan in its metadata")
 	}
 	payment, err := paymentOf(intent, s)
 	if err != nil {

@@ -29,7 +29,7 @@ type Receipts struct {
 	path, url, keyHash string
 }
 
-// Receipts keeps those of an API key at a service.
+// Receipts returns the kept receipts of an API key at a service.
 func (s *Store) Receipts(url, key string) *Receipts {
 	hash := sha256.Sum256([]byte(key))
 	return &Receipts{filepath.Join(filepath.Dir(s.path), "receipts.json"), url, hex.EncodeToString(hash[:])}

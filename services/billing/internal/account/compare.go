@@ -54,9 +54,9 @@ func (f *Fold) OldestAdmission() uint64 {
 // Keeps reports whether the fold decides about a principal: a part passes over the others.
 func (f *Fold) Keeps(id uint64) bool { return f.keeps(id) }
 
-// Compare calls differ for each principal that the fold keeps and whose encoded state in an image of the same journal is
-// another one. field is AccountsField or NetworksField; expected is the fold's state and found the image's, nil without one.
-// The order is that of the ids, accounts first. It requires a fold without ErrState.
+// Compare calls differ for each principal that the fold keeps and whose encoded state differs in an image of the same journal. field is
+// AccountsField or NetworksField; expected is the fold's state and found the image's, nil without one. Principals are ordered by id,
+// accounts first. It requires a fold without ErrState.
 func (f *Fold) Compare(i *Image, differ func(field uint64, id uint64, expected, found []byte)) error {
 	if _, err := f.Clean(len(f.dirty)); err != nil {
 		return err

@@ -7,8 +7,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// Losses are ranges of messages that journals of documents have lost, accepted by an operator. Their service records them here,
-// since this journal is kept for ever, and in every partition, since any account's writes may be among them. They decide nothing.
+// Losses are ranges of messages that document journals have lost, accepted by an operator. The document's service records them here,
+// since this journal is kept forever, and in every partition, since any account's writes may be among them. They affect no decision.
 
 const (
 	maxLosses     = 256 // kept; the oldest are forgotten
@@ -45,7 +45,7 @@ func (f *Fold) lose(domain event.Domain, source string, l *event.Loss) {
 // Losses are the accepted losses, oldest first. They must not be changed.
 func (f *Fold) Losses() []*event.Loss { return f.losses[:len(f.losses):len(f.losses)] }
 
-// LossesSince are those of the journals that a write of the quota key may have been in, accepted at that time or later.
+// LossesSince returns the losses, accepted at that time or later, of the journals that may have had a write of the quota key.
 func (f *Fold) LossesSince(quotaKey uint32, millis int64) (list []*event.Loss) {
 	for _, l := range f.losses {
 		if domain := domainOf(plan.QuotaKey(quotaKey)); domain != "" && l.TimeMs >= millis && isStream(l.Stream, domain) {

@@ -9,8 +9,8 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// A correction names what it corrects: a request, a line of a statement, or a payment. It never changes what was decided: its
-// amount enters the ledger when it is made, and the month of the corrected requests shows how much of them was refunded.
+// A correction names what it corrects: a request, a line of a statement, or a payment. It never changes a past decision: its amount
+// enters the ledger at the time of the correction, and the month of the corrected requests shows how much of them was refunded.
 
 // maxRefunds bounds the refunded requests of a month whose ids are kept.
 const maxRefunds = 1000
@@ -60,8 +60,8 @@ func (f *Fold) refund(a *account, r *event.Refund, actor string, index int) even
 	if !f.give(a, amount, 0, index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	// What is refunded must not come back a second time, when a request beside it fails. The terms are those of the message before,
-	// so that a change of the plan in the same message is a later one.
+	// A refunded amount must not be returned a second time when another request is voided. The new terms begin with the previous message,
+	// so that a plan change in the same message comes later.
 	f.credits.newTerms(a, max(a.terms, f.sequence-1))
 	of := c.charging()
 	of.refunded[key] += uint64(amount)

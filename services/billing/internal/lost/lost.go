@@ -1,5 +1,5 @@
-// Package lost keeps what operators have given up of what only the read model has: users of accounts, and addresses of webhooks,
-// that no backup brings back. Each is named, so that a later loss of others is noticed.
+// Package lost records which data operators have given up for lost: users of accounts and addresses of webhooks, which only the read
+// model has, and which no backup can restore. Each is named, so that a later loss of others is noticed.
 package lost
 
 import (
@@ -12,8 +12,8 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// collection has a document for each user and address that was given up, under the account's or the webhook's id, and one for
-// each partition in which an operator has asked for that.
+// collection has a document for each user and address that was given up, under the account's or the webhook's id, and one for each
+// partition in which an operator requested it.
 const collection = "billing_lost"
 
 // Collections returns the collection of this package.
@@ -30,7 +30,7 @@ func Request(ctx context.Context, store views.Store, partition int, actor string
 	return nil
 }
 
-// Requested returns who has requested to give up what is missing in a partition. Empty: nobody.
+// Requested returns the actor who requested to give up what is missing in a partition; empty without a request.
 func Requested(ctx context.Context, store views.Store, partition int) (actor string, err error) {
 	docs, err := store.Load(ctx, collection, []string{requestID(partition)}, views.Heads)
 	if err != nil {

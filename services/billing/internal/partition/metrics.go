@@ -83,7 +83,7 @@ func (p *Partition) observe() {
 	}
 }
 
-// showHead replaces a partition's head: each has a label of its own.
+// showHead replaces a partition's head. The old one is deleted, since the hash is a label.
 func (m *Metrics) showHead(partition int, head account.Head) {
 	m.chain.DeletePartialMatch(partitionLabel(partition))
 	m.chain.WithLabelValues(strconv.Itoa(partition), hex.EncodeToString(head.Chain[:])).Set(float64(head.Sequence))

@@ -90,8 +90,8 @@ func (p *Partition) recentRequests(ctx context.Context, id event.AccountID, q *e
 	return answer, nil
 }
 
-// addAddresses adds to the account's keys the source of their last admitted request that the log knows. A key has none from before
-// its creation: the default key's number is that of its predecessors.
+// addAddresses adds to each of the account's keys the source of its last admitted request in the log. Requests from before the key's
+// creation don't count: the default key has the same number as its predecessors.
 func (p *Partition) addAddresses(ctx context.Context, id event.AccountID, u *event.UsageAnswer, now int64) error {
 	used := slices.DeleteFunc(slices.Clone(u.GetKeys()), func(k *event.ApiKey) bool { return k.LastUsedMs == 0 })
 	if len(used) == 0 {

@@ -11,7 +11,7 @@ import (
 // answers. A call is waited for as awaitSettled does it: until it is justNow old. A query waits for a moment, and is asked again.
 
 const (
-	maxLooks        = 64 // looks of the partition that wait at a time, each on a query worker of its own
+	maxLooks        = 64 // concurrently waiting looks of the partition, each occupying a query worker
 	maxAccountLooks = 16 // of one account
 )
 

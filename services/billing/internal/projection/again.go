@@ -14,8 +14,8 @@ import (
 // maxAgain bounds how often one page has rows recomputed.
 const maxAgain = 4
 
-// Again recomputes rows of an account's ledger from the journal: those of all messages after from, up to and including last, oldest first.
-// It chooses from, which is less than last. The error is ErrMaking while they are being recomputed. It is safe for concurrent use.
+// Again recomputes rows of an account's ledger from the journal: the rows of all messages after from, up to and including last, oldest
+// first. It chooses from, which is less than last. The error is ErrMaking while they are being recomputed. It is safe for concurrent use.
 type Again func(ctx context.Context, id event.AccountID, last uint64) (rows []MadeRow, from uint64, err error)
 
 // MakeAgain sets the function that recomputes aged rows. Call it before the first Page.
@@ -39,11 +39,11 @@ func MadeRows(id event.AccountID, sequence uint64, effects account.Effects) (row
 	return rows, err
 }
 
-// ErrMaking means that rows of the ledger are being made again, which takes more than a moment.
-var ErrMaking = errors.New("rows of the ledger are being made again")
+// ErrMaking means that rows of the ledger are being recomputed, which takes more than a moment.
+var ErrMaking = errors.New("ledger rows are being recomputed")
 
-// ErrOtherRows: rows made again are not those that were stored.
-var ErrOtherRows = errors.New("rows of the ledger made again from the journal are not those that were stored")
+// ErrOtherRows: recomputed rows differ from the stored ones.
+var ErrOtherRows = errors.New("ledger rows recomputed from the journal differ from the stored ones")
 
 // agedEntries recomputes the entries of some aged rows before a position, newest first, and reports whether there are older ones. An empty
 // position means the end.
@@ -86,7 +86,7 @@ func (r *AgedRow) row(made MadeRow) (*event.LedgerEntry, error) {
 		return nil, err
 	}
 	if made.Sequence != r.Sequence || hash != r.Hash || len(row.Later)+1 != len(r.Ordinals) {
-		return nil, fmt.Errorf("%w: that of message %d", ErrOtherRows, r.Sequence)
+		return nil, fmt.Errorf("%w: the row of message %d", ErrOtherRows, r.Sequence)
 	}
 	row.Id = r.ID()
 	for i, e := range row.Later {

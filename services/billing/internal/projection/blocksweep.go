@@ -11,7 +11,7 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// EntriesSince is the time since which entries are kept: those of the retention, and those of the month before the present one.
+// EntriesSince is the time since which entries are kept: for the retention, and at least since the beginning of the previous month.
 func EntriesSince(now time.Time, retention time.Duration) int64 {
 	now = now.UTC()
 	month := time.Date(now.Year(), now.Month()-1, 1, 0, 0, 0, 0, time.UTC)

@@ -47,9 +47,9 @@ func (l *entryLog) until(sequence uint64) []entryItem {
 	return until(l.queue, sequence, func(i *entryItem) uint64 { return i.sequence })
 }
 
-// EntryRun are consecutive entries of an account's chain.
+// EntryRun is a run of consecutive entries of an account's chain.
 type EntryRun struct {
-	First  uint64       // number of the first entry; 0: there are none
+	First  uint64       // number of the first entry; 0: no entries
 	Before account.Hash // of the chain before it
 	Data   []byte       // the entries, event.EntryBytes each
 }

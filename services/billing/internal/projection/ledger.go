@@ -61,9 +61,9 @@ type LedgerPage struct {
 }
 
 // Page reads a page of an account's ledger that matches a search. cursor is LedgerPage.Next of the previous page, empty for the
-// first; it must be valid. A page scans a bounded number of entries, and ends before rows that have to be made again once it has any, so
-// it may have fewer than limit although more match. Entries that are made while somebody pages are in none of the later pages. Its errors
-// include those of Again.
+// first; it must be valid. A page scans a bounded number of entries, and ends before rows that have to be recomputed once it has any, so
+// it may have fewer than limit entries although more match. Entries created during paging are in none of the later pages. Its errors
+// include Again's.
 func (p *Projection) Page(ctx context.Context, id event.AccountID, search Search, cursor string, limit int) (page LedgerPage, err error) {
 	l := listing{p: p, id: id, pageSize: scanPage}
 	if search.all() {

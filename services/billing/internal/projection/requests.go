@@ -111,7 +111,7 @@ func (l *requestLog) crowded() bool {
 
 func (l *requestLog) empty() bool { return len(l.queue) == 0 && len(l.reports) == 0 }
 
-// count adds a block of an account to what is known of it. The first one makes it due: blocks of an earlier process are not counted.
+// count adds a block to an account's counts. The account is due at its first block, since blocks of an earlier process are not counted.
 func (l *requestLog) count(id event.AccountID, requests int) {
 	if len(l.written) > maxWritten {
 		clear(l.written)

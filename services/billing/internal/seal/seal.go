@@ -32,7 +32,7 @@ type Point struct {
 	Accounts proof.Tree // empty in all but the newest points
 }
 
-// Points are those of the newest seals. Not safe for concurrent use.
+// Points are the points of the newest seals. Not safe for concurrent use.
 type Points struct {
 	tree proof.Tree
 	list []Point // oldest first

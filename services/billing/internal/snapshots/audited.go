@@ -12,7 +12,7 @@ import (
 	"quire.dev/pkg/installation"
 )
 
-// auditedKey is where the key of the newest audited snapshot is noted, with a MAC as of a snapshot.
+// auditedKey is the key of a note that names the newest audited snapshot. Like snapshots it has a MAC.
 func (s *Store) auditedKey() string { return installation.AuditedKey(s.stream) }
 
 // SetAudited notes that an audit has folded the whole journal and found a snapshot to be right. Thin keeps it until another is noted.
@@ -28,8 +28,7 @@ func (s *Store) SetAudited(ctx context.Context, snapshot Snapshot) error {
 	return nil
 }
 
-// Audited returns the snapshot that SetAudited noted last. found is false if there is none: none was noted, it is gone, or the note
-// is damaged.
+// Audited returns the snapshot that SetAudited noted last. found is false if none was noted, the snapshot is gone, or the note is damaged.
 func (s *Store) Audited(ctx context.Context) (snapshot Snapshot, found bool, err error) {
 	key, err := s.readAudited(ctx)
 	switch {

@@ -10,11 +10,11 @@ import (
 	"quire.dev/pkg/views"
 )
 
-// Content can change faster than a receiver responds, so the pending deliveries of content are counted, by account, and those of one
+// Content can change faster than a receiver responds, so pending content deliveries are counted by account, and deliveries about one
 // object are posted in the order of its events.
 
-// MaxBacklog is how many deliveries of content may be pending for an account. Beyond it they fail at once. It is below the number of
-// due deliveries that a sender looks at, so that one account's never hide all others'.
+// MaxBacklog bounds the pending content deliveries of an account. More fail immediately. It is below the number of due deliveries that a
+// sender looks at, so that one account's never hide all others'.
 const MaxBacklog = 1000
 
 const (
@@ -68,7 +68,7 @@ func NewBacklog(store views.Store) *Backlog {
 // Forget forgets all counts, after another instance has written.
 func (b *Backlog) Forget() { clear(b.counts) }
 
-// Limit makes those of new deliveries failed that exceed the limit of their account, in puts. The others count as added.
+// Limit marks new deliveries in puts that exceed their account's limit as failed, and counts the others.
 func (b *Backlog) Limit(ctx context.Context, puts []views.Put) error {
 	for i := range puts {
 		account, is := puts[i].Doc.Keys.Find("backlog")

@@ -155,8 +155,8 @@ const (
 	keepProofParts = 3
 )
 
-// keepClaim is the signed text of a proof. It is for this deletion and the present password: a change of either makes it invalid. It
-// differs from signed paths of links by its prefix.
+// keepClaim is the signed text of a proof. It is valid for this deletion and the current password: a change of either invalidates it.
+// Its prefix distinguishes it from the signed paths of links.
 func keepClaim(user *event.User, deletesMs int64) string {
 	return fmt.Sprintf("keep account\n%s\n%d\n%d", event.AccountID(user.Account), user.Epoch, deletesMs)
 }

@@ -56,7 +56,7 @@ func (b *Bus) Look(ctx context.Context, account event.AccountID, q *event.Query)
 	}
 }
 
-// hold asks for the open hold, or the request served in the last ten minutes, under an idempotency id; nil if there is none.
+// hold asks for the open hold, or the request served in the last ten minutes, under an idempotency id; nil without either.
 func (b *Bus) hold(ctx context.Context, account event.AccountID, id []byte) (*event.HoldAnswer, error) {
 	answer, err := b.Query(ctx, account, &event.Query{Query: &event.Query_Hold{Hold: &event.HoldQuery{IdempotencyId: id, OrServed: true}}})
 	switch {

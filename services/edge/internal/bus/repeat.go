@@ -149,12 +149,12 @@ func (b *budget) spend(ctx context.Context, why cause) bool {
 	return time.Until(end) >= pause && wait.For(ctx, pause)
 }
 
-// attemptTimeout is the timeout of the first attempt at a question. After it the instance counts as lost, and another one is
-// asked.
+// attemptTimeout is the timeout of the first attempt at a question. After it the instance counts as lost, and the question goes to
+// another one.
 const attemptTimeout = time.Second
 
-// ask asks a service a question that changes nothing, so all its failures are Unavailable. The first attempt has the given
-// timeout, each further one twice that of the previous one. The deadline of ctx, which must have one, bounds all attempts.
+// ask asks a service a question that changes nothing, so all its failures are Unavailable. The timeout doubles with each attempt. The
+// deadline of ctx, which must have one, bounds all attempts.
 func (b *Bus) ask(ctx context.Context, subject string, question, answer event.Message, timeout time.Duration) error {
 	payload, err := event.Encode(question)
 	if err != nil {

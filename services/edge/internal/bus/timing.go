@@ -19,7 +19,7 @@ type Timing struct {
 
 // Wait is the time until a batch's answer, part by part.
 type Wait struct {
-	Queue time.Duration // until the batch left: it waits for the one before
+	Queue time.Duration // until the batch was sent: it waits for the previous batch
 	Sync  time.Duration // until the journal had stored the batch; all of it if the answer came before the acknowledgment
 	Fold  time.Duration // until the answer was there
 }

@@ -122,7 +122,7 @@ type Goodbye struct {
 	DeletesMs int64
 }
 
-// KeepAccount asks a user who has signed in to an account that is scheduled for deletion.
+// KeepAccount asks a user who signed in whether to keep an account that is scheduled for deletion.
 type KeepAccount struct {
 	Email     string
 	DeletesMs int64
@@ -135,7 +135,7 @@ func (c *Console) KeepAccount(ctx *fiber.Ctx, k *KeepAccount) error {
 	return c.render(ctx, page{template: "keep-account", title: "Keep your account?", status: fiber.StatusConflict, secret: true, data: k})
 }
 
-// Goodbye shows until when the deletion can be canceled.
+// Goodbye shows how long the deletion can be canceled.
 func (c *Console) Goodbye(ctx *fiber.Ctx, g *Goodbye) error {
 	return c.render(ctx, page{template: "goodbye", title: "Your account will be deleted", data: g})
 }

@@ -364,7 +364,7 @@ func (p *Plan) List() (out []Payment) {
 	return out
 }
 
-// OlderPath is the address of the next page of payments; empty if there is none.
+// OlderPath is the address of the next page of payments; empty on the last page.
 func (p *Plan) OlderPath() string {
 	list := p.Payments.GetPayments()
 	if !p.Payments.GetMore() || len(list) == 0 {

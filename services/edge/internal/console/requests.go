@@ -205,7 +205,7 @@ type Explanation struct {
 	Decision string // as the API names it
 	Source   string
 	KeyID    string // empty if the request had no key
-	AnyKey   bool   // the viewer is an admin, for whom keys have no pages
+	AnyKey   bool   // the viewer is an admin: keys are not linked, since they have no pages for admins
 }
 
 // About describes the request.

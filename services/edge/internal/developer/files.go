@@ -154,8 +154,8 @@ func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
 
 func (s *API) downloadURL(id string) string { return s.ContentBase() + s.DownloadLink(id) }
 
-// DownloadLink is a signed path of a file, valid for linkLifetime. Anyone with the link can read this one file, since whoever
-// requested it could.
+// DownloadLink is a signed path of a file, valid for linkLifetime. Only callers who can read the file get it, and anyone with the link
+// can read this one file.
 func (s *API) DownloadLink(id string) string { return s.SignedLink(downloadPath(id), linkLifetime) }
 
 func downloadPath(id string) string { return "/f/" + id + "/download" }

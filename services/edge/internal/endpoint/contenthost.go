@@ -8,8 +8,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// With Config.ContentURL, user content has a host of its own: a browser that did interpret it as more than text would find no
-// data and no session there. The paths exist on the public host too, for programs.
+// With Config.ContentURL, user content is served from a separate host: a browser that interpreted it as more than text would find no
+// data and no session there. The paths also work on the public host, for programs.
 
 // ContentURL is the address of content in a page: a path, unless content has another host.
 func (s *Base) ContentURL(path string) string { return s.contentSite + path }

@@ -35,7 +35,7 @@ type Receipt struct {
 	BalanceMicros uint64 // after the call; 0 unless credits paid
 	ChainNumber   uint64 // of the admission's entry in the account's chain; 0: none
 	Chain         []byte // with that entry
-	Replayed      bool   // the result is that of an earlier call with the same Idempotency-Key
+	Replayed      bool   // the result of an earlier call with the same Idempotency-Key is returned
 }
 
 // Quota is the state of a quota. It is unknown with a zero Key, and has no RateLimit headers with the limit plan.Unlimited.

@@ -155,7 +155,7 @@ func (l *listener) admit(c *conn) bool {
 	if l.open >= l.cfg.MaxConns {
 		return false
 	}
-	// A trusted proxy carries many clients, so it has no limit of its own.
+	// A trusted proxy carries many clients, so MaxConnsPerSource does not apply to it.
 	if l.bySite[c.site] >= l.cfg.MaxConnsPerSource && !contains(l.cfg.TrustedProxies, c.peer) {
 		return false
 	}

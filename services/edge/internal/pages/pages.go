@@ -79,7 +79,7 @@ type Page struct {
 	Sections     []Link   // a second navigation below the header
 	SectionsName string   // label of that navigation for screen readers
 	Path         string   // that signing in leads back to; empty: Render sets it for a page that GET shows again
-	Visitor      *Visitor // who has signed in; nil: Render finds out
+	Visitor      *Visitor // the signed-in visitor; nil: Render looks it up
 	ForAdmins    bool     // the header has no user
 	Secret       bool     // never compressed, so that its size can't reveal a secret beside the request's input
 }

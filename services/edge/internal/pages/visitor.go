@@ -6,7 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Visitor is the signed-in user or admin whom a page is shown to, for the menu in its header.
+// Visitor is the signed-in user or admin who views a page, for the menu in its header.
 type Visitor struct {
 	Email   string
 	Plan    string // display name; empty if unknown
@@ -18,7 +18,7 @@ type Visitor struct {
 // the first page is rendered.
 func (p *Pages) ShowVisitors(find func(*fiber.Ctx) *Visitor) { p.visitor = find }
 
-// visitorOf is the visitor of a page: the one that its handler has set, or the one of the request's session.
+// visitorOf returns the visitor of a page: the one set by its handler, or else the one of the request's session.
 func (p *Pages) visitorOf(c *fiber.Ctx, page *Page) *Visitor {
 	if page.Visitor != nil || page.ForAdmins || p.visitor == nil {
 		return page.Visitor

@@ -215,8 +215,8 @@ func (s *Proofs) write(ctx context.Context, l *proof.Published, seal proof.Messa
 	return out.Bytes(), nil
 }
 
-// addReceipt adds the account's leaf of the accounts tree, and its entries up to there. Without a leaf of its own it adds the one that
-// its key leads to.
+// addReceipt adds the account's leaf of the accounts tree, and the entries up to it. If the account has no leaf, it adds the leaf that the
+// account's key leads to, which proves the absence.
 func (s *Proofs) addReceipt(ctx context.Context, id event.AccountID, start time.Time, leaf *event.TreeLeaf, view *billView) error {
 	key := proof.KeyOf(uint64(id))
 	switch {

@@ -46,13 +46,13 @@ type Readers struct {
 	ctx       context.Context // for calls to other components
 }
 
-// OwnPart returns what the page of a document has for its owner, who has signed in.
+// OwnPart returns the part of a document's page that only its signed-in owner sees.
 type OwnPart func(c *endpoint.Call, k *kind.Kind, doc *event.Document) (*pages.Own, error)
 
 // ShowOwn sets what pages show to the owners of documents. Call it before the first request.
 func (s *Readers) ShowOwn(part OwnPart) { s.own = part }
 
-// ownPart is what the page of a document has for this reader: nil unless the account owns it.
+// ownPart returns the owner's part of a document's page, nil unless the account owns the document.
 func (s *Readers) ownPart(c *endpoint.Call, k *kind.Kind, doc *event.Document, account uint64) (*pages.Own, error) {
 	if s.own == nil || !developer.Owns(doc, account) {
 		return nil, nil

@@ -66,7 +66,7 @@ func New(base string, highlight Highlight) (*Site, error) {
 	return s, s.render()
 }
 
-// Page is the page at a path; nil if there is none.
+// Page returns the page at a path, or nil.
 func (s *Site) Page(path string) *Page { return s.pages[path] }
 
 // Paths are the paths of the pages.

@@ -71,7 +71,7 @@ func ofFirstLine(line string) string {
 	return ""
 }
 
-// ofShebang is the language of an interpreter: "/usr/bin/env -S python3.12 -u".
+// ofShebang returns the language of a shebang's interpreter: "/usr/bin/env -S python3.12 -u".
 func ofShebang(line string) string {
 	for i, word := range strings.Fields(line) {
 		word = word[strings.LastIndexByte(word, '/')+1:]
@@ -99,7 +99,7 @@ func ofShebang(line string) string {
 	return ""
 }
 
-// ofModeline is the language that an editor is told to use, in one of the first lines: "vim: ft=go", "-*- mode: go -*-".
+// ofModeline returns the language of an editor's modeline in one of the first lines: "vim: ft=go", "-*- mode: go -*-".
 func ofModeline(lines []string) string {
 	for _, line := range lines[:min(len(lines), 5)] {
 		_, told, ok := strings.Cut(line, "-*-")

@@ -19,7 +19,7 @@ func (c *command) doctor() *cobra.Command {
 first start and at any time. Each finding is ok, warn (a risk) or fail (quire does not start, or loses data), with what to do.
 The exit status is 1 if one is fail.
 
-Settings are those of quire up: quire help settings. To examine a cluster, set the URLs that its services have.`,
+It reads the same settings as quire up: see quire help settings. To examine a cluster, set the same URLs as its services.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			settings, err := host.ReadSettings(host.Quire, c.environ)
 			if err != nil {

@@ -24,8 +24,8 @@ const smokeTestTimeout = time.Minute
 func (c *command) smokeTest() *cobra.Command {
 	return &cobra.Command{
 		Use: "smoke-test <URL>", Short: "Create, read and delete documents at a URL, as a new account", Args: cli.Exactly(1),
-		Long: `Create, read and delete a document of each kind at a URL, as a new account with an API key of its own. What is read must be what was
-written, and each request must count once. At the end the account is deleted, even after a failure: as every account, it disappears after 14 days.
+		Long: `Create, read and delete a document of each kind at a URL, as a new account with its own API key. Everything read must equal what was
+written, and each request must count once. Afterwards the account is deleted, even after a failure: like any account, it disappears after 14 days.
 
 A new account is on the Free plan, which may lack pastes and files. QUIRE_ADMIN_TOKEN, if the URL serves the admin API, puts it on the admin plan.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -1,15 +1,14 @@
 package backup
 
-// need says that a message of a journal is only whole with another one: a document's with its admission, a settlement with its
-// document.
+// need says that a message of a journal depends on another one: a document on its admission, a settlement on its document.
 type need struct {
 	sequence uint64 // of the message
 	stream   string // of the message that it needs
 	at       uint64
 }
 
-// cut shortens the journals, each to the given end, until no message before an end needs one after an end. needs has those of each
-// journal, ascending. The result is the greatest consistent cut within the ends: every other one is nowhere longer.
+// cut moves the ends of the journals back until no message before an end needs one after an end. needs lists the needs of each journal,
+// ascending. The result is the greatest consistent cut within the given ends: no other one is longer in any journal.
 func cut(ends map[string]uint64, needs map[string][]need) {
 	for changed := true; changed; {
 		changed = false

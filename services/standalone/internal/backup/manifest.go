@@ -95,7 +95,7 @@ func Read(ctx context.Context, store blob.Store) (*Manifest, error) {
 	return m, err
 }
 
-// readManifest returns nil if there is none.
+// readManifest returns nil if the manifest does not exist.
 func readManifest(ctx context.Context, store blob.Store, key string) (*Manifest, error) {
 	data, err := readAll(ctx, store, key)
 	if errors.Is(err, blob.ErrNotFound) {

@@ -56,7 +56,7 @@ var (
 	userinfo = regexp.MustCompile(`://[^\s"'<>/?#]*@`)
 	bearer   = regexp.MustCompile(`(?i)\b(bearer|basic)(\s+|%20|\+)[^\s"'\\,]+`)
 	named    = regexp.MustCompile(`([\w-]+)("?\s*[:=]\s*"?)([^\s"'\\&,;]+)`)
-	// The last label has letters only, unlike that of "nats.go@v1.48.0" in a stack.
+	// The last label has letters only, so that "nats.go@v1.48.0" in a stack trace does not match.
 	emails = regexp.MustCompile(`[\p{L}\p{N}._%+'-]+(?:@|%40)[\p{L}\p{N}.-]+\.\p{L}{2,}\b`)
 )
 

@@ -52,7 +52,7 @@ func Restore(path string, files map[string][]byte, secret []byte, streams []stri
 	}
 	if files[versionFile] == nil {
 		if len(secret) == 0 {
-			return errors.New("the backup has no secret: set QUIRE_SECRET to that of the installation")
+			return errors.New("the backup has no secret: set QUIRE_SECRET to the installation's secret")
 		}
 		if files = maps.Clone(files); files == nil {
 			files = map[string][]byte{}

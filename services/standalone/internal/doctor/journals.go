@@ -170,7 +170,7 @@ func monitor(ctx context.Context, base string) []Finding {
 	name := "NATS at " + base
 	var v varz
 	if err := getJSON(ctx, strings.TrimSuffix(base, "/")+"/varz", &v); err != nil {
-		return []Finding{failed(name, err, "Check the address, which is that of http in nats.conf.")}
+		return []Finding{failed(name, err, "Check the address: it must be the http address in nats.conf.")}
 	}
 	if v.JetStream.Config == nil {
 		return []Finding{failed(name, errors.New("JetStream is disabled"), "See QuireJournalsClosed in docs/runbook.md: after a full disk, make room and restart the server.")}

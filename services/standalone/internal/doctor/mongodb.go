@@ -34,7 +34,7 @@ func judgeMongoDB(s mongo.Server) []Finding {
 		add(Warn, "the replica set has an arbiter: when a member with data is down, no write gets a majority", "Replace the arbiter by a member with data.")
 	}
 	if s.Wide {
-		add(Warn, "the user may do more than read and write databases of Quire", "Give each service a user of its own, as deploy/mongodb/init.js does.")
+		add(Warn, "the user may do more than read and write Quire's databases", "Give each service its own user, as deploy/mongodb/init.js does.")
 	}
 	return found
 }

@@ -52,7 +52,7 @@ func database(ctx context.Context, cfg Config) []Finding {
 		add(Warn, "synchronous_standby_names is empty: the loss of the server loses what exists nowhere else, such as users", "Add a synchronous standby.")
 	}
 	if s.Wide {
-		add(Warn, "the user is a superuser, or may create databases or roles", "Give each service a user of its own, as deploy/postgres/init.sh does.")
+		add(Warn, "the user is a superuser, or may create databases or roles", "Give each service its own user, as deploy/postgres/init.sh does.")
 	}
 	return found
 }
