@@ -1,4 +1,4 @@
-// The stand-in for Stripe's servers, as a process of its own, and a quire that takes payments by it.
+// Runs the stand-in for Stripe's servers as a separate process, and a quire that takes payments through it.
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:net'
 import { join } from 'node:path'

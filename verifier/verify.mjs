@@ -2688,8 +2688,8 @@ var Recorder = class {
   sealed;
   ended = false;
   /**
-   * After the last message: ends the months that are over. Billing does so when something happens to an account, so that of
-   * an idle one the books may have these statements or not.
+   * After the last message: closes the months that are over. Billing closes them when something happens to an account, so the
+   * books may or may not have these statements of an idle account.
    */
   end(s) {
     this.ended = true;
@@ -5413,7 +5413,7 @@ var SealCheck = class {
     if (sequence === 0) {
       if (accounts !== void 0) this.differs(s, "accounts tree", "none without a sequence", "one");
     } else if (root === void 0) this.differs(s, "sequence", `0 or one of the ${mostEarlier} newest messages with a seal`, String(sequence));
-    else if (accounts === void 0) this.differs(s, "accounts tree", `that of message ${sequence}`, "none");
+    else if (accounts === void 0) this.differs(s, "accounts tree", `the tree of message ${sequence}`, "none");
     else this.compare(s, "accounts tree", root, accounts);
   }
   remember(sequence) {
@@ -6123,7 +6123,7 @@ var ProofCheck = class {
     if (c === void 0) return;
     const root = rootByInclusion(this.hash, leafHash(this.hash, messageEntry(this.hash, m.partition, m)), index, c.size, hashes);
     if (index >= c.size) this.differs(what, "index", `below ${c.size}`, String(index));
-    else if (root === void 0) this.differs(what, "inclusion proof", `that of entry ${index} of ${c.size}`, counted(hashes.length, "hash", "hashes"));
+    else if (root === void 0) this.differs(what, "inclusion proof", `a proof of entry ${index} of ${c.size}`, counted(hashes.length, "hash", "hashes"));
     else if (!same2(root, c.root)) this.differs(what, "inclusion in the log", base64(c.root), base64(root));
   }
   seal() {
@@ -6242,7 +6242,7 @@ var ProofCheck = class {
       if (!isCanonical(statement.text)) this.differs("statement", "text", "canonical JSON", "another form");
       new BillCheck(bill, this.report).inItself(month);
     }, () => "statement: its figures follow from each other");
-    this.passed(() => books.compare(bill, this.report), () => "statement: its limits, prices and fees are those of the price books");
+    this.passed(() => books.compare(bill, this.report), () => "statement: its limits, prices and fees match the price books");
     this.trust.push(
       "that no other price book was in force, and that the account had the plans of the statement's periods",
       "the stored bytes, from which the statement's cents of storage follow: entries do not have them"

@@ -50,8 +50,8 @@ With an API key it creates a paste of up to 4 MB, counted as pastes.create. With
 creates a quick paste of up to 256 KB, counted as pasteLite.create. --quick always creates a quick paste, --quick=false never.
 --dry-run shows what would be created and how it would be billed.
 
-Several files are all read before the first paste is created. If the service refuses one, the others are still created, each failure
-is reported with its file, and the exit status is that of the first failure.`,
+With several files, all are read before the first paste is created. If the service refuses one, the others are still created. Each
+failure is reported with its file, and the first one determines the exit status.`,
 		Example: `  quire paste create main.go
   quire paste create *.go
   quire paste create --lines 10-20 main.go

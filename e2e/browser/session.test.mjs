@@ -1,4 +1,4 @@
-// Pages that know who has signed in: the header's menu, the landing page's form, and a paste or file as its owner sees it.
+// What pages show to signed-in users: the header's menu, the landing page's form, and a paste or file as its owner sees it.
 import assert from 'node:assert/strict'
 import { looked } from '../accessible.mjs'
 import { suite } from '../harness.mjs'

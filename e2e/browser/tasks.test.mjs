@@ -193,7 +193,7 @@ task('add a webhook and send it a test event', 5, async ({ page, open, link, cli
   await button('Send test event')
 })
 
-/** A visitor who has signed in, with a paste. */
+/** A signed-in visitor with a paste. */
 async function own(signedIn) {
   const user = await signedIn()
   return { ...user, paste: await user.api.paste({ content: 'one\n', title: 'one', visibility: 'public' }) }

@@ -63,7 +63,7 @@ site.test('an earlier proof and kept receipts are compared', async ({ page, open
   await page.getByText('receipts: 1 kept one was compared').waitFor()
 })
 
-site.test('the served program is that of the source code', async () => {
+site.test('the served program is the one in the repository', async () => {
   const page = await (await site.api().send('GET', '/verify')).text()
   const [, address] = /data-program="([^"]+)"/.exec(page)
   const served = await (await site.api().send('GET', address)).text()

@@ -422,7 +422,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_TRACE_RATE", value: config.Int(&s.TraceRate, 1, 10_000), readers: Edge | Quire, fallback: "20",
-			meaning: "Maximum number of requests traced a second, of those with a sampled `traceparent`, which any client can send, and of the others each. A traced request adds 75 bytes to the billing journal, which is kept for ever, and as many to the journal of a document that it writes.",
+			meaning: "Maximum number of traced requests per second, counted separately for requests with a sampled `traceparent`, which any client can send, and for all others. A traced request adds 75 bytes to the billing journal, which is kept forever, and 75 to the document's journal if it writes.",
 		},
 		{
 			name: "QUIRE_DEV", value: config.Bool(&s.Dev), readers: everything, fallback: "false",

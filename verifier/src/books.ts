@@ -65,8 +65,8 @@ export class Recorder implements Sink {
   }
 
   /**
-   * After the last message: ends the months that are over. Billing does so when something happens to an account, so that of
-   * an idle one the books may have these statements or not.
+   * After the last message: closes the months that are over. Billing closes them when something happens to an account, so the
+   * books may or may not have these statements of an idle account.
    */
   end(s: State): void {
     this.ended = true;

@@ -20,7 +20,7 @@ const typeNumbers = new Map<LedgerType, number>(Object.values(types).map((type, 
 export interface Entry {
   type: LedgerType;
   amount: number;
-  /** When it is made. */
+  /** When it is booked. */
   settled: number;
   reason?: string;
   actor?: string;
@@ -44,7 +44,7 @@ function count(m: Month, e: Entry, aboutRequest: boolean, left: boolean): void {
 
 export function enter(s: State, a: Account, e: Entry): void {
   const { hold } = e;
-  // A refund counts when it is made, and what is about a request in that request's month.
+  // An entry about a request counts in the request's month, any other entry in the month in which it is booked.
   const month = hold === undefined ? a.current : monthIn(a, hold.month);
   link(s, a, {
     kind: kinds.ledger, time: e.settled, month: (month ?? a.current).month, quotaKey: hold?.quotaKey ?? e.quotaKey ?? 0,

@@ -145,7 +145,7 @@ class ProofCheck {
     if (c === undefined) return;
     const root = rootByInclusion(this.hash, leafHash(this.hash, messageEntry(this.hash, m.partition, m)), index, c.size, hashes);
     if (index >= c.size) this.differs(what, "index", `below ${c.size}`, String(index));
-    else if (root === undefined) this.differs(what, "inclusion proof", `that of entry ${index} of ${c.size}`, counted(hashes.length, "hash", "hashes"));
+    else if (root === undefined) this.differs(what, "inclusion proof", `a proof of entry ${index} of ${c.size}`, counted(hashes.length, "hash", "hashes"));
     else if (!same(root, c.root)) this.differs(what, "inclusion in the log", base64(c.root), base64(root));
   }
 
@@ -269,7 +269,7 @@ class ProofCheck {
       if (!isCanonical(statement.text)) this.differs("statement", "text", "canonical JSON", "another form");
       new BillCheck(bill, this.report).inItself(month);
     }, () => "statement: its figures follow from each other");
-    this.passed(() => books.compare(bill, this.report), () => "statement: its limits, prices and fees are those of the price books");
+    this.passed(() => books.compare(bill, this.report), () => "statement: its limits, prices and fees match the price books");
     this.trust.push(
       "that no other price book was in force, and that the account had the plans of the statement's periods",
       "the stored bytes, from which the statement's cents of storage follow: entries do not have them",

@@ -68,7 +68,7 @@ export class SealCheck {
     if (sequence === 0) {
       if (accounts !== undefined) this.differs(s, "accounts tree", "none without a sequence", "one");
     } else if (root === undefined) this.differs(s, "sequence", `0 or one of the ${mostEarlier} newest messages with a seal`, String(sequence));
-    else if (accounts === undefined) this.differs(s, "accounts tree", `that of message ${sequence}`, "none");
+    else if (accounts === undefined) this.differs(s, "accounts tree", `the tree of message ${sequence}`, "none");
     else this.compare(s, "accounts tree", root, accounts);
   }
 

@@ -42,12 +42,12 @@ function remember(s: State, h: Hold, at: number): void {
   s.remembered.push(h);
 }
 
-/** Whether the void of another request may make it free. */
+/** Whether voiding another request may make it free. */
 function isMovable(h: Hold): boolean {
   return h.charge === chargeCredits && !h.makesRoom;
 }
 
-/** After the time for which it is remembered. */
+/** Ends the time for which a closed hold is remembered. */
 export function forget(s: State, h: Hold): void {
   h.remembered = false;
   forgetKnown(s, h);
@@ -58,7 +58,7 @@ export function forget(s: State, h: Hold): void {
   finish(s, h.account, h);
 }
 
-/** Ends what a served hold's own settlement may change. Another void may still make it free. */
+/** Ends a served hold: its own settlement can't change it any more. Voiding another request may still make it free. */
 function finish(s: State, a: Account, h: Hold): void {
   removeHold(a, h);
   if (h.charge === chargeCredits && !makesRoom(s, a, h)) keepPaid(a, h);

@@ -43,7 +43,7 @@ function oldestOpen(s: State): Hold | undefined {
   return undefined;
 }
 
-/** Does everything due by a time, each as of its own time. */
+/** Processes everything due by a time, each item as of the time at which it is due. */
 function due(s: State, now: number): void {
   for (;;) {
     const book = s.upcoming[0];

@@ -23,7 +23,7 @@ function checkAccount(a) {
   }
 }
 
-// 354113 voids a request that a time-out served, and then one beside it: both paid ones of before have to be known.
+// Seed 354113 voids a request that a time-out served, and then another one: the fold must still know both earlier paid requests.
 for (const seed of [...Array(20).keys(), 354113]) {
   test(`seed ${seed}`, async () => {
     const { messages } = new Drawn(seed).draw(1000);

@@ -71,7 +71,7 @@ export function forgedExports(pick, messages, whole) {
   const ended = (last) => ({ first: "^partition 0, chain, field sha256: ", second: `^partition 0, books, field sequence: expected ${last}, found ${n}$` });
   const logged = (i) => `^partition 0, log, entry ${i} \\(message ${i + 1}\\), field `;
 
-  /** Messages that are numbered anew. What is undefined says that they are only fewer or more. */
+  /** The renumbered messages after an edit. i is the first that differs, or undefined if there are only fewer or more. */
   const renumbered = (edit) => {
     const list = edit(messages.map((m) => ({ ...m })))?.map((m, i) => ({ ...m, sequence: i + 1 }));
     if (list === undefined) return undefined;
@@ -80,7 +80,7 @@ export function forgedExports(pick, messages, whole) {
     return { list, lines, i: i < 0 ? undefined : i };
   };
 
-  /** With the chain of before. */
+  /** With the original chain. */
   const messagesOf = (edit) => () => {
     const { list, lines, i } = renumbered(edit);
     const parts = { ...whole, journal: lines };
@@ -90,7 +90,7 @@ export function forgedExports(pick, messages, whole) {
     return { parts, first, log: logged(i), rules: `BILLING_0\\.jsonl line ${i + 1}: rules ` };
   };
 
-  /** With a chain that fits, and books that fit too, or those of before. */
+  /** With a matching chain, and either matching books or the original ones. */
   const history = (edit) => () => {
     const forged = renumbered(edit);
     if (forged?.i === undefined) return undefined;

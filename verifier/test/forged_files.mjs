@@ -1,5 +1,5 @@
-// Forgeries of a file with a bill's proof: by somebody who has proofs, and not the log's key. Each returns the places at which it has to be found,
-// and what to verify if that is not the proof it has edited; or undefined, if it is not possible or changes nothing.
+// Forgeries of a file with a bill's proof, by someone with proofs but without the log's key. Each returns the places at which it must be found,
+// and what to verify if that is not the proof it edited; or undefined if the forgery is impossible or changes nothing.
 
 import {
   bitOf, consistency, december, keyOf, proofOf, reach, seal, sha, statementLeaf,

@@ -1,4 +1,4 @@
-// Forgeries by an operator who has the log's key: trees, seal, log and proof are made anew, and fit each other. As in forged_files.mjs.
+// Forgeries by an operator with the log's key: trees, seal, log and proof are created again and are consistent. As in forged_files.mjs.
 
 import {
   bitOf, chainOf, december, encodeEntry, keyOf, leafOf, nodeOf, proofOf, seal, sha, showId, statementLeaf, textOf,
@@ -22,7 +22,7 @@ const whole = (a) => a.entries.length > 0 && a.parsed[0].month < 202611;
 export function forgedSeals(pick, signer) {
   const one = (list) => list[pick(list.length)];
 
-  /** Seals the installation anew after an edit of some account, or of the seal of its partition: by an operator who has the log's key. */
+  /** Reseals the installation with the log's key, after an edit of an account or of its partition's seal. */
   function resealed({ accounts, partitions }, account, edit, more = {}) {
     const copy = accounts.map((a) => (a === account ? { ...a, entries: [...a.entries], parsed: a.parsed.map((e) => ({ ...e })) } : a));
     const own = copy[accounts.indexOf(account)];

@@ -33,7 +33,7 @@ function writeLog() {
   return dir;
 }
 
-/** What is found has its place in the first line, and that of the log in the first line of the log. */
+/** The first line must name the place of the forgery, and the first line about the log its place in the log. */
 function checkPlaces({ code, out, err }, { first, second, log, rules }, about) {
   if (code === 2 && rules !== undefined) return assert.match(err, new RegExp(rules), about);
   assert.equal(code, 1, `${about}${out}${err}`);

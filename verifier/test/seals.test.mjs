@@ -127,7 +127,7 @@ const hash = "[0-9a-f]{64}";
 for (const [name, has, change, place] of [
   ["the receipts' root", undefined, (s) => { s.accounts = flip(s.accounts); }, () => `accounts tree, hash: expected ${hash}, found ${hash}`],
   ["the receipts' sums", undefined, (s) => { s.accounts = more(s.accounts, 0); }, () => "accounts tree, sums: expected \\d+, 0, 0, found \\d+, 0, 0"],
-  ["no receipts' root", undefined, (s) => { s.accounts = undefined; }, (s) => `accounts tree: expected that of message ${s.sequence}, found none`],
+  ["no receipts' root", undefined, (s) => { s.accounts = undefined; }, (s) => `accounts tree: expected the tree of message ${s.sequence}, found none`],
   ["a root without a sequence", undefined, (s) => { s.sequence = 0; }, () => "accounts tree: expected none without a sequence, found one"],
   ["a sequence that is no seal's", undefined, (s) => { s.sequence++; }, (s) => `sequence: expected 0 or one of the 64 newest messages with a seal, found ${s.sequence}`],
   ["another number of partitions", undefined, (s) => { s.partitions = 3; }, () => "partitions: expected 1, found 3"],
@@ -153,7 +153,7 @@ for (const [name, has, change, place] of [
   });
 }
 
-test("the accounts tree may be that of the 64th seal before, and not of the 65th", async () => {
+test("the accounts tree may be as old as the 64th previous seal, but not the 65th", async () => {
   for (const [back, code] of [[64, 0], [65, 1]]) {
     const list = sealed(drawn, (seals, { states, trees }) => {
       const i = seals.length - 1;

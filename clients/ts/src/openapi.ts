@@ -819,7 +819,7 @@ export interface paths {
          *     `when` is `now` or the last fee is past due. Nothing is paid before that, and `url` leads to the plan's page. `free` ends the
          *     subscription at that time, and an order of the present plan takes either back. These orders require a session or an API key
          *     without scopes.
-         *     Where payments are not taken online, this is 409 `payments_not_configured`, and the reason says whom to ask.
+         *     If the service does not take payments online, this is 409 `payments_not_configured`, and the reason names a contact if there is one.
          */
         post: operations["createCheckout"];
         delete?: never;
@@ -1473,8 +1473,8 @@ export interface paths {
         };
         /**
          * See revenue, outstanding credits and failed payments
-         * @description Sums over all accounts, of the payments in the journal: those of the payment provider and those that admins recorded. A payment counts in the month
-         *     in which it was recorded.
+         * @description Sums of the payments in the journal, over all accounts. They include payments through the payment provider and payments recorded by admins. A payment
+         *     counts in the month in which it was recorded.
          */
         get: operations["showRevenue"];
         put?: never;
@@ -1738,7 +1738,7 @@ export interface components {
          * @enum {string}
          */
         Visibility: "public" | "unlisted" | "private";
-        /** @description A plan of the price book in force: free, pro, max, admin, or one of its own. */
+        /** @description A plan of the price book in force: free, pro, max, admin, or a plan that the book adds. */
         TierChoice: string;
         /** @description The account's tier, which sets its limits and prices. More may be added. */
         Tier: string;
@@ -2913,7 +2913,7 @@ export interface components {
             /** @description Whether there are later entries. */
             hasMore: boolean;
         };
-        /** @description An entry of the chain. All fields but `number` and `receipt` are those of `entry`. */
+        /** @description An entry of the chain. All fields except `number` and `receipt` are decoded from `entry`. */
         ChainEntry: {
             /**
              * Format: int64
@@ -5984,7 +5984,7 @@ export interface components {
          */
         AuditPartitionParam: number;
         /**
-         * @description Replay up to this message of a journal, and show the hash as of then. Live state and read model are not
+         * @description Replay up to this message of a journal, and show the hash at that point. The live state and the read model are not
          *     compared. With more than one partition it needs `partition` or `account`.
          * @example 37
          */
@@ -6030,7 +6030,7 @@ export interface components {
          */
         PeriodParam: string;
         /**
-         * @description A size that the log had, such as that of a checkpoint you kept.
+         * @description An earlier size of the log, such as the size in a checkpoint you kept.
          * @example 1
          */
         SinceParam: number;
@@ -6105,7 +6105,7 @@ export interface components {
          */
         LimitParam: number;
         /**
-         * @description The number of the entry before the page. Defaults to the one before the first that is kept.
+         * @description The number of the entry before the page. By default, the page starts at the first entry that is kept.
          * @example 5
          */
         AfterEntryParam: number;
@@ -7996,7 +7996,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description A size that the log had, such as that of a checkpoint you kept.
+                 * @description An earlier size of the log, such as the size in a checkpoint you kept.
                  * @example 1
                  */
                 since?: components["parameters"]["SinceParam"];
@@ -8031,7 +8031,7 @@ export interface operations {
         parameters: {
             query?: {
                 /**
-                 * @description The number of the entry before the page. Defaults to the one before the first that is kept.
+                 * @description The number of the entry before the page. By default, the page starts at the first entry that is kept.
                  * @example 5
                  */
                 after?: components["parameters"]["AfterEntryParam"];
@@ -9964,7 +9964,7 @@ export interface operations {
                  */
                 partition?: components["parameters"]["AuditPartitionParam"];
                 /**
-                 * @description Replay up to this message of a journal, and show the hash as of then. Live state and read model are not
+                 * @description Replay up to this message of a journal, and show the hash at that point. The live state and the read model are not
                  *     compared. With more than one partition it needs `partition` or `account`.
                  * @example 37
                  */
@@ -10079,7 +10079,7 @@ export interface operations {
                  */
                 partition?: components["parameters"]["AuditPartitionParam"];
                 /**
-                 * @description Replay up to this message of a journal, and show the hash as of then. Live state and read model are not
+                 * @description Replay up to this message of a journal, and show the hash at that point. The live state and the read model are not
                  *     compared. With more than one partition it needs `partition` or `account`.
                  * @example 37
                  */

@@ -27,7 +27,7 @@ const (
 	metricsFile = "../../../docs/metrics.md"
 	metricsHead = `# Metrics
 
-Metrics that the processes expose at ` + "`/metrics`" + `, in addition to those of the Go runtime (` + "`go_…`" + `) and the process (` + "`process_…`" + `).
+The metrics that Quire's processes expose at ` + "`/metrics`" + `, in addition to the standard metrics of the Go runtime (` + "`go_…`" + `) and the process (` + "`process_…`" + `).
 [runbook.md](runbook.md) has the alerts on them. ` + "`make generate`" + ` writes this page from a running Quire.
 
 | Metric | Kind | Labels | Meaning |
