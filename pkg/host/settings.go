@@ -320,7 +320,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_LEDGER_RETENTION", value: config.Duration(&s.LedgerRetention, "0s", "3650d"), readers: Billing | Quire, fallback: "0s",
-			meaning: "How long the read model keeps the ledgers of accounts, in whole months, and at least since the beginning of the previous month. Older entries are made again from the billing journal when somebody asks for them: see [scaling.md](scaling.md#old-entries-of-the-ledger). 0 keeps all.",
+			meaning: "How long the read model keeps the ledgers of accounts, in whole months, and at least since the beginning of the previous month. Older entries are recomputed from the billing journal on request: see [scaling.md](scaling.md#old-entries-of-the-ledger). 0 keeps all.",
 		},
 		{
 			name: "QUIRE_SNAPSHOT_MESSAGES", value: config.Int(&s.SnapshotMessages, 1, 1<<30), readers: Billing, fallback: "50000",

@@ -78,8 +78,8 @@ type Config struct {
 
 	AuditProgress    time.Duration // shortest time between two saves of a complete audit's progress; a minute
 	RequestRetention time.Duration // how long recent requests of accounts are kept; 30 days
-	// LedgerRetention is how long the read model has all rows of the ledger, in whole months, and at least since the beginning of the
-	// previous month. Older ones are made again from the journal. 0: forever.
+	// LedgerRetention is how long the read model keeps all rows of the ledger, in whole months, and at least since the beginning of the
+	// previous month. Older ones are recomputed from the journal. 0: forever.
 	LedgerRetention time.Duration
 
 	// JournalRetention is how long closed generations of the journals are kept. If it is not 0 what is new in a journal is audited once a

@@ -179,7 +179,7 @@ func (p *Partition) prices() *event.QueryAnswer {
 }
 
 // ledger reads from the read model, once it holds the messages that the query must see. It is pending while rows past their retention are
-// made again.
+// recomputed.
 func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.LedgerQuery, last uint64) (*event.QueryAnswer, error) {
 	cursor := string(q.GetCursor())
 	if cursor != "" && !projection.ValidLedgerCursor(cursor) {
@@ -204,7 +204,7 @@ func (p *Partition) ledger(ctx context.Context, id event.AccountID, q *event.Led
 	case errors.Is(err, projection.ErrMaking):
 		return status(event.QueryStatus_QUERY_PENDING), nil
 	case isUnreadable(err):
-		p.log.Error("old entries of a ledger can't be made again from the journal", "account", id.String(), "error", err)
+		p.log.Error("old entries of a ledger can't be recomputed from the journal", "account", id.String(), "error", err)
 		return status(event.QueryStatus_QUERY_UNREADABLE), nil
 	case err != nil:
 		return nil, err

@@ -20,11 +20,11 @@ type listing struct {
 	id       event.AccountID
 	pageSize int // entries read at a time: a few more than listed show what is to be listed first
 
-	aged  string // rows up to here have to be made again; empty: none
+	aged  string // rows up to here have to be recomputed; empty: none
 	none  bool   // none of them can match
 	old   bool   // all rows after it are read
-	again int    // how often some were made again that are not listed
-	taken bool   // the page has gone on
+	again int    // how often some were recomputed but not listed
+	taken bool   // take was called
 
 	before  string // rows from here on are read; empty: the newest
 	last    string // id of the last entry read
@@ -87,7 +87,7 @@ func (l *listing) start(ctx context.Context, search Search, cursor string) error
 }
 
 // errPageEnds means that the next rows are for another page.
-var errPageEnds = errors.New("the next rows have to be made again")
+var errPageEnds = errors.New("the next rows have to be recomputed")
 
 // cursor continues with the entry of peek, or with the rows that come next if that has returned errPageEnds.
 func (l *listing) cursor() string {
@@ -98,8 +98,8 @@ func (l *listing) cursor() string {
 	return l.listed + newest.Id
 }
 
-// peek returns the next entry, or nil at the end. It returns errPageEnds before rows that have to be made again, if the page has entries, or
-// has gone on and the next page had better do that.
+// peek returns the next entry, or nil at the end. It returns errPageEnds before rows that have to be recomputed, if the page has entries, or
+// has advanced and the next page should recompute them.
 func (l *listing) peek(ctx context.Context, has bool) (*event.LedgerEntry, error) {
 	for !l.ended && (len(l.pending) == 0 || l.pending[0].order <= account.LedgerPosition(account.LedgerSequence(l.last)+1)) {
 		if l.old && l.taken && (has || l.again >= maxAgain) {
@@ -127,7 +127,7 @@ func (l *listing) take() {
 	l.pending = l.pending[1:]
 }
 
-// read reads the next entries: the stored ones, and then those that have to be made again.
+// read reads the next entries: the stored ones, and then the ones that have to be recomputed.
 func (l *listing) read(ctx context.Context) error {
 	if l.old {
 		entries, more, err := l.p.agedEntries(ctx, l.id, l.before)

@@ -140,7 +140,7 @@ func (s *Accounts) LedgerPage(account event.AccountID, q *event.LedgerQuery) (*e
 func LedgerOf(a *event.QueryAnswer) (*event.LedgerAnswer, error) {
 	switch {
 	case a.Status == event.QueryStatus_QUERY_UNREADABLE:
-		return nil, fault.New(fault.Internal, "Old entries of this ledger can't be made again from the billing journal. Report the requestId.")
+		return nil, fault.New(fault.Internal, "Old entries of this ledger can't be recomputed from the billing journal. Report the requestId.")
 	case a.GetLedger() == nil:
 		return nil, endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}

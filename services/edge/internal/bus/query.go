@@ -32,7 +32,7 @@ func (b *Bus) Query(ctx context.Context, account event.AccountID, q *event.Query
 
 // preparing is the error for an answer that takes longer than a query may.
 func preparing() *fault.Error {
-	return &fault.Error{Kind: fault.Unavailable, Message: "These entries are old and are being made again from the billing journal. Try again in a few seconds.", RetryAfter: 5}
+	return &fault.Error{Kind: fault.Unavailable, Message: "These entries are old and are being recomputed from the billing journal. Try again in a few seconds.", RetryAfter: 5}
 }
 
 // How long Look waits for the settlement of calls, and between two questions.
