@@ -92,8 +92,11 @@ type Service struct {
 	filer  *filer  // nil: the segments have to be found
 
 	mu     sync.Mutex
-	failed error // of the last round; nil: it succeeded
+	failed error // of the last round; nil: it succeeded; errSeeking before the first one
 }
+
+// errSeeking: it is not known yet that the journals are those of this service.
+var errSeeking = errors.New("the journals are not found yet")
 
 // New returns the service. It contacts nothing before Run.
 func New(cfg Config, deps Deps) (*Service, error) {
@@ -113,7 +116,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the archive: %w", err)
 	}
-	s := &Service{witnesses: witnesses, cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics, witnesses), keepCuts: 1000}
+	s := &Service{
+		witnesses: witnesses, cfg: cfg.withDefaults(), deps: deps, metrics: newMetrics(deps.Metrics, witnesses), keepCuts: 1000, failed: errSeeking,
+	}
 	older := archived.NewJournals(deps.Blobs, s.cfg.PartitionCount, func(context.Context) (string, error) { return cfg.Installation(), nil })
 	for p := range s.cfg.PartitionCount {
 		s.journals = append(s.journals, deps.Shared.Files.Open(deps.NC, event.Billing.Stream(p)).WithOlder(older))
@@ -121,11 +126,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Unready is the reason for operators why the log has not grown lately, or nil.
+// Unready is the reason for operators why the log has not grown lately, or nil. It is not nil until Run has found journals with this number
+// of partitions.
 func (s *Service) Unready() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
+}
+
+func (s *Service) setFailed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failed = err
 }
 
 // Run keeps the log until ctx ends, and returns nil. A failed round is retried. It returns an error if the key is invalid, or the
@@ -145,6 +157,7 @@ func (s *Service) Run(ctx context.Context) error {
 	if s.key, err = deriveKey(s.cfg.Secret, s.cfg.Installation()); err != nil {
 		return err
 	}
+	s.setFailed(nil)
 	var retaining sync.WaitGroup
 	defer retaining.Wait()
 	retaining.Go(func() { s.retain(ctx) })

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/proof"
 )
@@ -141,6 +142,31 @@ func TestRunSignsAndStops(t *testing.T) {
 	service.cfg.Secret = testSecret[:proof.MinSecretBytes-1]
 	if err := service.Run(t.Context()); err == nil {
 		t.Error("a short secret is taken")
+	}
+}
+
+// TestItIsReadyOnceItHasFoundItsJournals, and never where these have another number of partitions.
+func TestItIsReadyOnceItHasFoundItsJournals(t *testing.T) {
+	s := newStack(t)
+	for _, count := range []int{partitions - 1, partitions, partitions + 1} {
+		service, err := New(Config{PartitionCount: count, Secret: testSecret, Installation: func() string { return "test" }}, Deps{NC: s.nc, Blobs: s.blobs})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if service.Unready() == nil {
+			t.Errorf("%d partitions: it is ready before it runs", count)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- service.Run(ctx) }()
+		if count == partitions {
+			eventually.NoError(t, "it is ready", service.Unready)
+			stop()
+		}
+		if err := <-done; (err == nil) != (count == partitions) || (service.Unready() == nil) != (count == partitions) {
+			t.Errorf("%d partitions: %v, %v", count, err, service.Unready())
+		}
+		stop()
 	}
 }
 
