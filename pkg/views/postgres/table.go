@@ -113,7 +113,7 @@ func (t *table) list(index views.Index, q views.Query) (text string, args []any)
 		args = append(args, value)
 		return "$" + strconv.Itoa(len(args))
 	}
-	where := t.present(index)
+	where := t.present(index) + " AND gone IS NULL"
 	var position, order []string
 	for i, key := range index.Keys {
 		if i < len(q.Equal) {

@@ -317,7 +317,8 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 	if q.Desc {
 		direction, compare = " DESC", "<"
 	}
-	var where, position, order []string
+	where := []string{"gone IS NULL"} // as in load, whoever has marked a row
+	var position, order []string
 	var args []any
 	for i, key := range index.Keys {
 		column := quote(keyColumn(key))
