@@ -89,6 +89,8 @@ type Config struct {
 	Table string
 	// Since restricts it to what is new since a state that is known to be right; nil: to nothing.
 	Since *Since
+	// End is the last message of the journal.
+	End func(context.Context) (uint64, error)
 }
 
 // Since is where a comparison of new rows begins. Days that had begun, and rows of earlier messages, are left out.
@@ -113,6 +115,7 @@ func SinceState(f *account.Fold) *Since {
 type Comparison struct {
 	cfg    Config
 	upTo   uint64 // rows of later messages are left out
+	end    uint64 // a message that the journal has
 	oldest uint32 // day
 	moved  map[dayKey]uint64
 	erased map[uint64]bool
@@ -131,7 +134,8 @@ type sink interface {
 	expect(t table, key string, doc views.Doc)
 	find(t table, key string, doc views.Doc)
 	expectDay(d account.UsageDelta)
-	findDay(k dayKey, day *event.UsageDay, doc views.Doc)
+	// findDay takes a row of the days. wrong says that no projection has written it.
+	findDay(k dayKey, day *event.UsageDay, doc views.Doc, wrong bool)
 }
 
 // New returns the comparison that sums, and its result.
@@ -161,6 +165,17 @@ func newComparison(cfg Config, to sink) *Comparison {
 // Position sets the position at which rows are compared. The read model must include the message.
 func (c *Comparison) Position(sequence uint64) { c.upTo = sequence }
 
+// later reports whether a row is of a message after the position. One of a message that the journal does not have is not: it is compared, and
+// differs from what is expected.
+func (c *Comparison) later(ctx context.Context, sequence uint64) (_ bool, err error) {
+	if sequence > max(c.upTo, c.end) {
+		if c.end, err = c.cfg.End(ctx); err != nil {
+			return false, err
+		}
+	}
+	return sequence > c.upTo && sequence <= c.end, nil
+}
+
 func (c *Comparison) compares(t table) bool { return c.cfg.Table == "" || c.cfg.Table == t.name() }
 
 // ReadDays reads the days, and returns the last message that they include: a day may have changed since the position. The
@@ -173,7 +188,11 @@ func (c *Comparison) ReadDays(ctx context.Context) (last uint64, err error) {
 	take := func(doc views.Doc) error {
 		id, day := dayOfID(doc.ID)
 		key := dayKey{uint64(id), day}
-		if doc.Seq > c.upTo {
+		later, err := c.later(ctx, doc.Seq)
+		if err != nil {
+			return err
+		}
+		if later {
 			c.moved[key] = doc.Seq
 			last = max(last, doc.Seq)
 		}
@@ -181,7 +200,7 @@ func (c *Comparison) ReadDays(ctx context.Context) (last uint64, err error) {
 		if event.Decode(doc.Head, usage) != nil {
 			usage = nil
 		}
-		c.to.findDay(key, usage, doc)
+		c.to.findDay(key, usage, doc, usage == nil || !projection.HasForm(usage) || doc.Seq > c.upTo && !later)
 		return nil
 	}
 	if c.cfg.Account == 0 {
@@ -196,7 +215,7 @@ func (c *Comparison) ReadDays(ctx context.Context) (last uint64, err error) {
 
 // dayOfID parses the id of a day. It is 0 for an id that is none.
 func dayOfID(id string) (account event.AccountID, day uint32) {
-	if len(id) != accountDigits+1+dayDigits {
+	if len(id) != accountDigits+1+dayDigits || id[accountDigits] != '.' {
 		return 0, 0
 	}
 	account, err := event.ParseAccountID(id[:accountDigits])
@@ -237,7 +256,7 @@ func (c *Comparison) load(ctx context.Context, t table, ids []string, do func(vi
 // Read reads the other tables. accounts are those of the partition, and millis is the journal's time.
 func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis int64) error {
 	if c.compares(adminLog) && c.cfg.Account == 0 {
-		if err := projection.EachAdminEntry(ctx, c.cfg.Store, c.cfg.Stream, c.taker(adminLog)); err != nil {
+		if err := projection.EachAdminEntry(ctx, c.cfg.Store, c.cfg.Stream, c.taker(ctx, adminLog)); err != nil {
 			return err
 		}
 	}
@@ -254,7 +273,7 @@ func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis
 			return err
 		}
 		if c.compares(events) && !a.Erased {
-			if err := webhooks.EachAlert(ctx, c.cfg.Store, id, c.taker(events)); err != nil {
+			if err := webhooks.EachAlert(ctx, c.cfg.Store, id, c.taker(ctx, events)); err != nil {
 				return err
 			}
 		}
@@ -265,13 +284,13 @@ func (c *Comparison) Read(ctx context.Context, accounts []account.Listed, millis
 			ids = append(ids, projection.StatementID(id, month.Format("2006-01")))
 		}
 		if len(ids) >= loadIDs {
-			if err := c.load(ctx, statements, ids, c.taker(statements)); err != nil {
+			if err := c.load(ctx, statements, ids, c.taker(ctx, statements)); err != nil {
 				return err
 			}
 			ids = ids[:0]
 		}
 	}
-	return c.load(ctx, statements, ids, c.taker(statements))
+	return c.load(ctx, statements, ids, c.taker(ctx, statements))
 }
 
 // readLedger reads what is kept of an account's aged rows, and the later rows. Rows that are aged meanwhile are not deleted before long.
@@ -288,7 +307,7 @@ func (c *Comparison) readLedger(ctx context.Context, id event.AccountID) error {
 		c.aged[uint64(id)] = aged
 	}
 	if aged != "" && c.compares(agedLedger) {
-		take := c.taker(agedLedger)
+		take := c.taker(ctx, agedLedger)
 		err := projection.EachAgedRow(ctx, c.cfg.Store, id, c.cfg.Since.Ledger, func(r projection.AgedRow) error { return take(r.Doc(id)) })
 		if err != nil {
 			return err
@@ -297,7 +316,7 @@ func (c *Comparison) readLedger(ctx context.Context, id event.AccountID) error {
 	if !c.compares(ledger) {
 		return nil
 	}
-	take := c.taker(ledger)
+	take := c.taker(ctx, ledger)
 	return projection.EachLedgerRow(ctx, c.cfg.Store, id, c.cfg.Since.Ledger, func(doc views.Doc) error {
 		if projection.IsAged(doc, aged) { // and not read by anyone any more
 			return nil
@@ -322,12 +341,14 @@ func firstOfMonth(millis int64) time.Time {
 }
 
 // taker passes the rows found up to the position on.
-func (c *Comparison) taker(t table) func(views.Doc) error {
+func (c *Comparison) taker(ctx context.Context, t table) func(views.Doc) error {
 	keys := ranks{exact: c.cfg.Exact}
 	return func(doc views.Doc) error {
-		if doc.Seq > c.cfg.Since.Sequence && doc.Seq <= c.upTo && !c.passes(t, doc) {
-			c.to.find(t, keys.key(t, doc), keys.normal(t, doc))
+		later, err := c.later(ctx, doc.Seq)
+		if err != nil || later || doc.Seq <= c.cfg.Since.Sequence || c.passes(t, doc) {
+			return err
 		}
+		c.to.find(t, keys.key(t, doc), keys.normal(t, doc))
 		return nil
 	}
 }

@@ -40,6 +40,7 @@ type pair struct {
 	expected *views.Doc
 	day      *event.UsageDay // expected, of the days
 	found    []views.Doc     // more than one: the row is doubled
+	wrong    bool            // as of sink.findDay
 }
 
 func newNaming(cfg Config, s *Sums) *Naming {
@@ -78,10 +79,10 @@ func (n *Naming) expect(t table, key string, doc views.Doc) {
 	}
 }
 
-func (n *Naming) findDay(k dayKey, _ *event.UsageDay, doc views.Doc) {
+func (n *Naming) findDay(k dayKey, _ *event.UsageDay, doc views.Doc, wrong bool) {
 	if n.bad[n.sums.dayBucket(k)] {
 		p := at(n.kept, rowKey{days, doc.ID})
-		p.found = append(p.found, doc)
+		p.found, p.wrong = append(p.found, doc), p.wrong || wrong
 	}
 }
 
@@ -144,10 +145,13 @@ func (n *Naming) rows(upTo uint64) (list []row, err error) {
 // expectDay turns the sum of the changes of a day into its row. A day without usage may have a row.
 func (p *pair) expectDay(stream, id string, upTo uint64) error {
 	sequence := upTo
-	if len(p.found) > 0 {
+	if len(p.found) > 0 && !p.wrong {
 		sequence = p.found[0].Seq
 	}
 	owner, number := dayOfID(id)
+	if p.day == nil && projection.DayID(owner, number) != id {
+		return nil // it is no day's id
+	}
 	day := p.day
 	if day == nil {
 		day = &event.UsageDay{Day: number}

@@ -186,7 +186,9 @@ func (a *auditing) pass(ctx context.Context, exact bool) (*event.AuditAnswer, er
 	if a.begun = a.now().UnixMilli(); a.resumed != nil {
 		a.begun = a.resumed.BegunMs
 	}
-	cfg := compare.Config{Store: a.deps.Views, Stream: a.stream, NowMillis: a.begun, Exact: exact, Account: a.options.account}
+	cfg := compare.Config{
+		Store: a.deps.Views, Stream: a.stream, NowMillis: a.begun, Exact: exact, Account: a.options.account, End: a.journal.LastSequence,
+	}
 	if a.options.repair != tableSnapshots {
 		cfg.Table = a.options.repair
 	}

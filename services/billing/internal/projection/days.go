@@ -135,17 +135,21 @@ func (p *Projection) addDays(ctx context.Context, b *views.Batch, byDay map[dayO
 
 // addTo adds a change to a day.
 func addTo(day *event.UsageDay, u usageItem) {
-	i, found := slices.BinarySearchFunc(day.Usage, u, func(have *event.DayUsage, u usageItem) int {
-		return cmp.Or(cmp.Compare(have.QuotaKey, uint32(u.QuotaKey)), cmp.Compare(have.Key, u.Key))
-	})
+	added := &event.DayUsage{QuotaKey: uint32(u.QuotaKey), Key: u.Key}
+	i, found := slices.BinarySearchFunc(day.Usage, added, compareUsage)
 	if !found {
-		day.Usage = slices.Insert(day.Usage, i, &event.DayUsage{QuotaKey: uint32(u.QuotaKey), Key: u.Key})
+		day.Usage = slices.Insert(day.Usage, i, added)
 	}
 	d := day.Usage[i]
 	d.Used, d.Overage, d.SpentMicros = d.Used+int64(u.Used), d.Overage+int64(u.Overage), d.SpentMicros+u.SpentMicros
 	if d.Used == 0 && d.Overage == 0 && d.SpentMicros == 0 {
 		day.Usage = slices.Delete(day.Usage, i, i+1)
 	}
+}
+
+// compareUsage orders the usage of a day.
+func compareUsage(a, b *event.DayUsage) int {
+	return cmp.Or(cmp.Compare(a.QuotaKey, b.QuotaKey), cmp.Compare(a.Key, b.Key))
 }
 
 // Written requests the writing of all messages up to the sequence, and returns once the store holds them and their days. They
