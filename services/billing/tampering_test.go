@@ -123,9 +123,11 @@ func (s *stack) forgeRequests(change func([]*event.RecentRequest) []*event.Recen
 		return cmp.Or(cmp.Compare(b.TimeMs, a.TimeMs), bytes.Compare(b.RequestId, a.RequestId))
 	})
 	last := blocks[len(blocks)-1]
-	if err := projection.EncodeBlock(&last, change(list)); err != nil {
+	list = change(list)
+	if err := projection.EncodeBlock(&last, list); err != nil {
 		s.t.Fatal(err)
 	}
+	last.Keys[slices.IndexFunc(last.Keys, func(k views.Key) bool { return k.Name == "time" })].Value = views.Int(list[0].TimeMs)
 	batch := views.Batch{Puts: []views.Put{{Collection: projection.Requests, Doc: last}}}
 	for _, b := range blocks[:len(blocks)-1] {
 		batch.Deletes = append(batch.Deletes, views.Delete{Collection: projection.Requests, ID: b.ID, Seq: b.Seq})
@@ -192,6 +194,21 @@ func TestTheAuditNamesEveryTampering(t *testing.T) {
 		{"ledger row moved to another account", func(s *stack) {
 			s.exec(`UPDATE "doc.billing_ledger" SET "k.account" = ? WHERE number = (SELECT min(number) FROM "doc.billing_ledger" WHERE id LIKE ? || '%')`, event.AccountID(bob).String(), owner)
 		}, true, `ledger index account`, alice, 1, true},
+		{"ledger row made up by a message to come", func(s *stack) {
+			s.exec(`INSERT INTO "doc.billing_ledger" (id, seq, "k.account", "k.position", head) SELECT id || 'x', 1 << 40, "k.account", "k.position" || 'x', head FROM "doc.billing_ledger" WHERE id LIKE ? || '%' ORDER BY id LIMIT 1`, owner)
+		}, true, "ledger  missing present", alice, 1, false},
+		{"day of a message to come", func(s *stack) {
+			s.exec(`UPDATE "doc.billing_days" SET seq = 1 << 40 WHERE number = (SELECT min(number) FROM "doc.billing_days" WHERE id LIKE ? || '%')`, owner)
+		}, true, "days sequence", alice, 1, false},
+		{"day marked as deleted", func(s *stack) {
+			s.exec(`UPDATE "doc.billing_days" SET gone = 1 WHERE number = (SELECT min(number) FROM "doc.billing_days" WHERE id LIKE ? || '%')`, owner)
+		}, true, "days  present missing", alice, 1, false},
+		{"day under an id that is none", func(s *stack) {
+			s.exec(`UPDATE "doc.billing_days" SET id = replace(id, '.', '-') WHERE number = (SELECT min(number) FROM "doc.billing_days" WHERE id LIKE ? || '%')`, owner)
+		}, true, "days  missing present", alice, 2, false},
+		{"day with a key of no usage", func(s *stack) {
+			edit(s, "billing_days", owner, &event.UsageDay{}, func(d *event.UsageDay) { d.Usage = append(d.Usage, &event.DayUsage{QuotaKey: 99}) })
+		}, true, "days usage[1] missing", alice, 1, true},
 		{"day changed", func(s *stack) {
 			edit(s, "billing_days", owner, &event.UsageDay{}, func(d *event.UsageDay) { d.Usage[0].Used += 2 })
 		}, true, "days usage[0].used 3 5", alice, 1, true},
@@ -256,6 +273,12 @@ func TestTheAuditNamesEveryTampering(t *testing.T) {
 		{"block of requests damaged", func(s *stack) {
 			s.exec(`UPDATE "doc.billing_requests" SET body = x'00' WHERE number = (SELECT max(number) FROM "doc.billing_requests" WHERE id LIKE ? || '%')`, owner)
 		}, true, "requests  as billing wrote it", alice, 1, false},
+		{"block of requests of a message to come", func(s *stack) {
+			s.exec(`UPDATE "doc.billing_requests" SET seq = 1 << 40 WHERE number = (SELECT max(number) FROM "doc.billing_requests" WHERE id LIKE ? || '%')`, owner)
+		}, true, "requests sequence at most", alice, 1, false},
+		{"block of requests moved in its index", func(s *stack) {
+			s.exec(`UPDATE "doc.billing_requests" SET "k.time" = "k.time" - 1 WHERE number = (SELECT max(number) FROM "doc.billing_requests" WHERE id LIKE ? || '%')`, owner)
+		}, true, "requests index time", alice, 1, false},
 		{"account added", func(s *stack) {
 			s.forge(func(state *event.BillingState) {
 				other := proto.Clone(aliceState(state)).(*event.AccountState)

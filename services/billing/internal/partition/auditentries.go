@@ -32,6 +32,9 @@ func (a *auditing) compareEntries(ctx context.Context, fold *account.Fold, live 
 	slices.Sort(ids)
 	for _, id := range ids {
 		blocks, err := a.projection.EntryBlocks(ctx, id)
+		if err == nil {
+			err = a.ofJournal(ctx, tableEntries, id, blocks, live.at)
+		}
 		if err != nil {
 			return err
 		}

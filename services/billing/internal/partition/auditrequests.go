@@ -84,6 +84,9 @@ func (a *auditing) compareRequests(ctx context.Context, fold *account.Fold, live
 			continue
 		}
 		blocks, err := a.projection.Blocks(ctx, id, 0)
+		if err == nil {
+			err = a.ofJournal(ctx, tableRequests, id, blocks, live.stored)
+		}
 		if err != nil {
 			return err
 		}
@@ -124,10 +127,17 @@ func (s *storedRequests) read(blocks []views.Doc) {
 			return
 		}
 		s.entries += len(entries)
+		indexed, newest := doc.Keys.Get("time"), int64(0)
 		for _, r := range entries {
+			newest = max(newest, r.TimeMs)
 			if id, err := event.RequestIDFrom(r.RequestId); err == nil {
 				sequences[id] = max(sequences[id], doc.Seq)
 			}
+		}
+		if indexed != views.Int(newest) { // who looks for later requests would not read it
+			s.part = append(s.part, found{table: tableRequests, list: []*event.AuditDifference{{
+				Table: tableRequests, Account: uint64(s.id), Row: doc.ID, Field: "index time", Expected: fmt.Sprint(newest), Found: indexed.String(),
+			}}})
 		}
 	})
 	s.complete = max(s.complete, sequence)

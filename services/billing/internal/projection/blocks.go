@@ -150,6 +150,7 @@ func (p *Projection) blockHeads(ctx context.Context, kind blockKind, id event.Ac
 		heads = append(heads, d)
 		return nil
 	})
+	heads = p.ofStream(heads)
 	slices.SortFunc(heads, kind.compare)
 	return heads, err
 }
@@ -157,6 +158,11 @@ func (p *Projection) blockHeads(ctx context.Context, kind blockKind, id event.Ac
 // compare orders blocks by sequence, and the blocks of one commit by position. The first ones are deleted first.
 func (k blockKind) compare(a, b views.Doc) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Keys.Get(k.position).Int64(), b.Keys.Get(k.position).Int64()), strings.Compare(a.ID, b.ID))
+}
+
+// ofStream leaves out the blocks of other streams, of which an audit lists the accounts.
+func (p *Projection) ofStream(heads []views.Doc) []views.Doc {
+	return slices.DeleteFunc(heads, func(d views.Doc) bool { return d.Keys.Get("stream") != views.String(p.stream) })
 }
 
 func (p *Projection) loadBlocks(ctx context.Context, kind blockKind, heads []views.Doc) (blocks []views.Doc, err error) {

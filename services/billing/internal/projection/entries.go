@@ -224,6 +224,7 @@ func (p *Projection) entryBlocksAfter(ctx context.Context, id event.AccountID, a
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", Entries, err)
 		}
+		heads = p.ofStream(heads)
 		n, found := 0, uint64(0)
 		for n < len(heads) && found < uint64(limit)+maxBlock { // after is anywhere in the first block
 			found += records(heads[n])
