@@ -1,0 +1,468 @@
+package billing_test
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"google.golang.org/protobuf/proto"
+
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/views"
+	"quire.dev/pkg/views/sqlite/sqlitetest"
+	"quire.dev/services/billing/internal/account"
+	"quire.dev/services/billing/internal/projection"
+	"quire.dev/services/billing/internal/webhooks"
+)
+
+type (
+	rows = []sqlitetest.Row
+	// reading is what an audit and all readers read of a table, by place. What is no part of it may be edited without effect.
+	reading map[place]content
+)
+
+// place is what an audit reads under one id: a document, or a request in blocks.
+type place struct {
+	account uint64
+	id      string
+}
+
+type content struct {
+	text string
+	// An audit names the place by one of these rows, or by a number.
+	names       []string
+	first, last uint64
+	millis      int64 // of a request
+	oldest      bool  // of the account's blocks of entries: it may be deleted
+}
+
+// tampered is a table of the read model that is tampered with.
+type tampered struct {
+	table, collection string
+	message           func() proto.Message // of a head; nil: its documents are blocks
+	number            func(string) (uint64, bool)
+	read              func(*readModel, rows) reading
+}
+
+// readModel is what is known of the read model that is tampered with.
+type readModel struct {
+	accounts map[uint64]bool
+	end      uint64 // of the journal
+	from, to string // months that may be closed
+}
+
+func tamperedTables() []tampered {
+	return []tampered{
+		{table: "ledger", collection: projection.Ledger, message: func() proto.Message { return &event.LedgerEntry{} }, read: (*readModel).ledger},
+		{table: "days", collection: projection.Days, message: func() proto.Message { return &event.UsageDay{} }, read: (*readModel).days},
+		{table: "statements", collection: projection.Statements, message: func() proto.Message { return &event.StatementAnswer{} }, read: (*readModel).statements},
+		{table: "events", collection: webhooks.AlertsCollection, message: func() proto.Message { return &event.Alert{} }, read: (*readModel).events},
+		{table: "adminLog", collection: projection.AdminLog, message: func() proto.Message { return &event.AdminEntry{} }, read: (*readModel).adminLog},
+		{table: "agedLedger", collection: projection.Aged, read: (*readModel).aged, number: func(row string) (uint64, bool) {
+			if row = row[strings.IndexByte(row, '.')+1:]; !account.ValidLedgerID(row) {
+				return 0, false
+			}
+			return account.LedgerSequence(row), true
+		}},
+		{table: "requests", collection: projection.Requests, read: (*readModel).requests},
+		{table: "entries", collection: projection.Entries, read: (*readModel).entries, number: func(row string) (uint64, bool) {
+			n, err := strconv.ParseUint(row, 10, 64)
+			return n, err == nil
+		}},
+	}
+}
+
+// documents reads rows of a table by id, unless they are deleted or show says that nobody reads them. text is what is read of one.
+func documents(list rows, show func(views.Doc) bool, text func(views.Doc) string, names func(views.Doc) []string) reading {
+	r := reading{}
+	for _, row := range list {
+		if row.Gone != 0 || !show(row.Doc) {
+			continue
+		}
+		at := place{uint64(ownerOf(row.Doc.ID)), row.Doc.ID}
+		c := r[at]
+		c.text += text(row.Doc) + "\n"
+		c.names = append(c.names, row.Doc.ID, row.Doc.ID[min(len(row.Doc.ID), 12):])
+		if names != nil {
+			c.names = append(c.names, names(row.Doc)...)
+		}
+		r[at] = c
+	}
+	return r
+}
+
+// ownerOf is the account with which an id begins; 0: none.
+func ownerOf(id string) event.AccountID {
+	owner, _ := event.ParseAccountID(id[:min(len(id), 11)])
+	return owner
+}
+
+// keyed is the account of a key.
+func (m *readModel) keyed(doc views.Doc) (uint64, bool) {
+	key, _ := doc.Keys.Get("account").Any().(string)
+	id, err := event.ParseAccountID(key)
+	return uint64(id), err == nil && m.accounts[uint64(id)]
+}
+
+func has(doc views.Doc, key string) bool {
+	_, found := doc.Keys.Find(key)
+	return found
+}
+
+func wholeText(doc views.Doc) string { return fmt.Sprintf("%d %v %x", doc.Seq, doc.Keys, doc.Head) }
+
+func (m *readModel) ledger(list rows) reading {
+	return documents(list, func(doc views.Doc) bool {
+		_, known := m.keyed(doc)
+		return known && has(doc, "position")
+	}, wholeText, func(doc views.Doc) (ids []string) {
+		entries, _ := projection.LedgerEntries(doc.Head)
+		for _, e := range entries {
+			ids = append(ids, e.Id)
+		}
+		return ids
+	})
+}
+
+func (m *readModel) days(list rows) reading {
+	return documents(list, func(doc views.Doc) bool {
+		return doc.Keys.Get("stream") == views.String("BILLING_0") && has(doc, "day")
+	}, func(doc views.Doc) string {
+		day := &event.UsageDay{}
+		if (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(doc.Head, day) != nil {
+			return "unreadable"
+		}
+		return fmt.Sprint(doc.Seq > m.end, doc.Keys, day)
+	}, func(doc views.Doc) []string {
+		day, _ := strconv.ParseInt(doc.ID[min(len(doc.ID), 12):], 10, 64)
+		return []string{time.UnixMilli(day * dayMillis).UTC().Format(time.DateOnly), "1970-01-01"}
+	})
+}
+
+func (m *readModel) statements(list rows) reading {
+	return documents(list, func(doc views.Doc) bool {
+		_, period, _ := strings.Cut(doc.ID, ".")
+		_, err := time.Parse("2006-01", period)
+		return m.accounts[uint64(ownerOf(doc.ID))] && period >= m.from && period <= m.to && err == nil && len(doc.ID) == len("00000000001.2006-01")
+	}, wholeText, nil)
+}
+
+func (m *readModel) events(list rows) reading {
+	return documents(list, func(doc views.Doc) bool {
+		_, known := m.keyed(doc)
+		return known && has(doc, "position")
+	}, wholeText, nil)
+}
+
+func (m *readModel) adminLog(list rows) reading {
+	r := documents(list, func(doc views.Doc) bool {
+		return doc.Keys.Get("stream") == views.String("BILLING_0") && has(doc, "position")
+	}, wholeText, nil)
+	all := reading{}
+	for at, c := range r {
+		at.account = 0
+		all[at] = c
+	}
+	return all
+}
+
+// blockRows are the blocks that are read of each account, in the order of reading.
+func (m *readModel) blockRows(list rows, position string) map[uint64][]views.Doc {
+	byAccount := map[uint64][]views.Doc{}
+	for _, row := range list {
+		stream, others := row.Doc.Keys.Find("stream")
+		others = others && stream != views.String("BILLING_0") || !others && position != "position"
+		if id, known := m.keyed(row.Doc); known && has(row.Doc, position) && row.Doc.Keys.Get(position).Int64() >= 0 && row.Gone == 0 && !others {
+			byAccount[id] = append(byAccount[id], row.Doc)
+		}
+	}
+	for _, docs := range byAccount {
+		slices.SortFunc(docs, func(a, b views.Doc) int {
+			return cmp.Or(cmp.Compare(a.Seq, b.Seq), a.Keys.Get(position).Compare(b.Keys.Get(position)), cmp.Compare(a.ID, b.ID))
+		})
+	}
+	return byAccount
+}
+
+// unique reports whether rows have different ids.
+func unique(list rows) bool {
+	ids := map[string]bool{}
+	for _, row := range list {
+		ids[row.Doc.ID] = true
+	}
+	return len(ids) == len(list)
+}
+
+// unpacked is what a block has, or nothing if it is damaged.
+func unpacked(doc views.Doc) []byte {
+	d, err := zstd.NewReader(nil)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	data, err := d.DecodeAll(doc.Body, nil)
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+func (m *readModel) aged(list rows) reading {
+	r := reading{}
+	for id, docs := range m.blockRows(list, "position") {
+		for _, doc := range docs {
+			position, _ := doc.Keys.Get("position").Any().(string)
+			c := content{text: fmt.Sprintf("%s %x", position, unpacked(doc)), names: []string{event.AccountID(id).String() + ".unreadable"}, last: math.MaxUint64}
+			if first := doc.ID[min(len(doc.ID), 12):]; account.ValidLedgerID(first) && account.ValidLedgerID(position) && uint64(ownerOf(doc.ID)) == id {
+				c.first, c.last = account.LedgerSequence(first), account.LedgerSequence(position)
+			}
+			if at := (place{id, position}); r[at].text != c.text { // one that is there twice has no further rows
+				c.text = r[at].text + c.text
+				r[at] = c.or(r[at])
+			}
+		}
+	}
+	return r
+}
+
+func (m *readModel) entries(list rows) reading {
+	r := reading{}
+	for id, docs := range m.blockRows(list, "number") {
+		before := int64(-1)
+		for _, doc := range docs {
+			last := doc.Keys.Get("number").Int64()
+			first := last - int64(len(unpacked(doc))/event.EntryBytes) + 1
+			follows := before < 0 || before == first-1
+			c := content{
+				text: fmt.Sprintf("%v %v %x", follows, doc.Seq > m.end, unpacked(doc)), names: []string{doc.ID}, last: math.MaxUint64, oldest: before < 0,
+			}
+			if uint64(ownerOf(doc.ID)) == id {
+				c.first, c.last = uint64(max(0, first-2)), uint64(max(0, last+1))
+			}
+			at := place{id, strconv.FormatInt(last, 10)}
+			c.text += r[at].text
+			r[at] = c.or(r[at])
+			before = last
+		}
+	}
+	return r
+}
+
+func (m *readModel) requests(list rows) reading {
+	r := reading{}
+	for id, docs := range m.blockRows(list, "time") {
+		damaged := func(doc views.Doc, why any) {
+			r[place{id, doc.ID}] = content{text: fmt.Sprint(why), names: []string{doc.ID}, millis: math.MaxInt64}
+		}
+		list, _ := projection.JoinBlocks(docs, func(doc views.Doc, requests []*event.RecentRequest, err error) {
+			newest := int64(0)
+			for _, q := range requests {
+				newest = max(newest, q.TimeMs)
+			}
+			switch at := doc.Keys.Get("time").Int64(); {
+			case err != nil:
+				damaged(doc, err)
+			case doc.Seq > m.end:
+				damaged(doc, doc.Seq)
+			case at != newest:
+				damaged(doc, at)
+			}
+		})
+		for request, q := range list {
+			if projection.Decided(q) {
+				q = &event.RecentRequest{
+					TimeMs: q.TimeMs, QuotaKey: q.QuotaKey, Key: q.Key, Decision: q.Decision, Held: q.Held, Status: q.Status, Charge: q.Charge,
+					CostMicros: q.CostMicros, Remaining: q.Remaining,
+				}
+				r[place{id, request.String()}] = content{text: q.String(), names: []string{request.String()}, millis: q.TimeMs}
+			}
+		}
+	}
+	return r
+}
+
+// differs are the places at which two readings differ, and must those of which an audit has to name at least one.
+func (r reading) differs(after reading) (all, must reading) {
+	all, must = reading{}, reading{}
+	moved := false
+	first := map[uint64]int64{} // request of an account
+	for at, c := range after {
+		if now, found := first[at.account]; !found || c.millis < now {
+			first[at.account] = c.millis
+		}
+	}
+	for at, was := range r {
+		is, found := after[at]
+		if found && was.text == is.text {
+			continue
+		}
+		all[at] = was.or(is)
+		_, left := first[at.account]
+		if found || !was.oldest && (was.millis == 0 || left && was.millis >= first[at.account]) {
+			must[at] = all[at]
+		}
+	}
+	for at, is := range after {
+		if _, found := r[at]; !found {
+			all[at], must[at], moved = is, is, true
+		}
+	}
+	if moved { // elsewhere others are missing then
+		for at, c := range all {
+			c.first, c.last = 0, math.MaxUint64
+			all[at] = c
+		}
+	}
+	return all, must
+}
+
+// or is the content with what names the other one too.
+func (c content) or(other content) content {
+	if other.text != "" {
+		c.names, c.first, c.last = slices.Concat(c.names, other.names), min(c.first, other.first), max(c.last, other.last)
+	}
+	return c
+}
+
+// editRow draws what is edited of a row or two, and its name.
+func editRow(random *rand.Rand, of tampered, list rows) (rows, string) {
+	list = slices.Clone(list)
+	for i := range list {
+		list[i].Doc.Keys = slices.Clone(list[i].Doc.Keys)
+	}
+	at, other := &list[random.IntN(len(list))], &list[random.IntN(len(list))]
+	kinds := []func() string{
+		func() string { return editContent(random, of, &at.Doc) },
+		func() string { return editContent(random, of, &at.Doc) },
+		func() string { return editKey(random, list, &at.Doc) },
+		func() string { return editKey(random, list, &at.Doc) },
+		func() string {
+			at.Doc.ID = anotherText(random, at.Doc.ID)
+			return "id edited"
+		},
+		func() string {
+			at.Doc.Seq = []uint64{random.Uint64N(at.Doc.Seq + 1), 1 << (20 + random.IntN(40))}[random.IntN(2)] // beyond the journal's end
+			return "sequence edited"
+		},
+		func() string {
+			*at = sqlitetest.Row{}
+			return "deleted"
+		},
+		func() string {
+			if at.Gone = 1; random.IntN(2) == 0 {
+				at.Doc.Keys = nil
+			}
+			return "marked as deleted"
+		},
+		func() string {
+			row := *at
+			list = append(list, double(random, of, row, list))
+			return "doubled"
+		},
+		func() string {
+			at.Doc.Head, other.Doc.Head = other.Doc.Head, at.Doc.Head
+			at.Doc.Body, other.Doc.Body = other.Doc.Body, at.Doc.Body
+			return "contents swapped"
+		},
+		func() string {
+			at.Doc.Keys, other.Doc.Keys = other.Doc.Keys, at.Doc.Keys
+			return "keys swapped"
+		},
+		func() string {
+			at.Doc.ID, other.Doc.ID = other.Doc.ID, at.Doc.ID
+			return "ids swapped"
+		},
+		func() string {
+			swapAccounts(&at.Doc, &other.Doc)
+			return "accounts swapped"
+		},
+	}
+	name := kinds[random.IntN(len(kinds))]()
+	return slices.DeleteFunc(list, func(r sqlitetest.Row) bool { return r.Number == 0 }), name
+}
+
+// editContent changes a byte or a field of a document, or of what a block has.
+func editContent(random *rand.Rand, of tampered, doc *views.Doc) string {
+	switch {
+	case of.message == nil && of.table == "requests" && random.IntN(2) == 0:
+		if requests, err := projection.DecodeBlock(*doc); err == nil {
+			a := &event.RecentAnswer{Requests: requests}
+			editMessage(random, a.ProtoReflect())
+			if projection.EncodeBlock(doc, a.Requests) == nil {
+				return "field edited"
+			}
+		}
+		return "nothing"
+	case of.message == nil:
+		doc.Body = anotherBytes(random, doc.Body)
+		return "byte edited"
+	case random.IntN(3) == 0:
+		doc.Head = anotherBytes(random, doc.Head)
+		return "byte edited"
+	}
+	m := of.message()
+	if proto.Unmarshal(doc.Head, m) != nil {
+		return "nothing"
+	}
+	editMessage(random, m.ProtoReflect())
+	if head, err := (proto.MarshalOptions{Deterministic: true}).Marshal(m); err == nil && !bytes.Equal(head, doc.Head) {
+		doc.Head = head
+	}
+	return "field edited"
+}
+
+// editKey removes a value of an index, edits it, or replaces it by another row's.
+func editKey(random *rand.Rand, list rows, doc *views.Doc) string {
+	if len(doc.Keys) == 0 {
+		return "nothing"
+	}
+	i := random.IntN(len(doc.Keys))
+	key := &doc.Keys[i]
+	name := "index " + key.Name + " edited"
+	switch random.IntN(3) {
+	case 0:
+		doc.Keys = slices.Delete(doc.Keys, i, i+1)
+	case 1:
+		key.Value = list[random.IntN(len(list))].Doc.Keys.Get(key.Name)
+	default:
+		if s, isText := key.Value.Any().(string); isText {
+			key.Value = views.String(anotherText(random, s))
+		} else {
+			key.Value = views.Int(key.Value.Int64() + random.Int64N(1<<(1+random.IntN(40))) - random.Int64N(1<<(1+random.IntN(40))))
+		}
+	}
+	return name
+}
+
+// double is a row once more: under the same id where rows are found by their index, and under another one.
+func double(random *rand.Rand, of tampered, row sqlitetest.Row, list rows) sqlitetest.Row {
+	for _, r := range list {
+		row.Number = max(row.Number, r.Number+1)
+	}
+	row.Doc.Keys = slices.Clone(row.Doc.Keys)
+	if random.IntN(2) == 0 {
+		row.Doc.Seq = 1 << (20 + random.IntN(40))
+	}
+	if of.table == "statements" || random.IntN(2) == 0 {
+		row.Doc.ID = row.Doc.ID[:min(len(row.Doc.ID), 12)] + anotherText(random, row.Doc.ID[min(len(row.Doc.ID), 12):])
+	}
+	return row
+}
+
+// swapAccounts swaps the accounts of two documents, in their ids and in their indexes.
+func swapAccounts(a, b *views.Doc) {
+	n := min(len(a.ID), len(b.ID), 11)
+	a.ID, b.ID = b.ID[:n]+a.ID[n:], a.ID[:n]+b.ID[n:]
+	i := slices.IndexFunc(a.Keys, func(k views.Key) bool { return k.Name == "account" })
+	j := slices.IndexFunc(b.Keys, func(k views.Key) bool { return k.Name == "account" })
+	if i >= 0 && j >= 0 {
+		a.Keys[i].Value, b.Keys[j].Value = b.Keys[j].Value, a.Keys[i].Value
+	}
+}
