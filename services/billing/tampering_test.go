@@ -302,7 +302,7 @@ func TestTheAuditNamesEveryTampering(t *testing.T) {
 	} {
 		ways := []string{"stopped"}
 		if c.running {
-			ways = append(ways, "running")
+			ways = append(ways, "running", "running, and audited in parts")
 		}
 		for _, way := range ways {
 			t.Run(c.name+"/"+way, func(t *testing.T) {
@@ -310,8 +310,11 @@ func TestTheAuditNamesEveryTampering(t *testing.T) {
 				if way == "stopped" {
 					c.tamper(s)
 				}
+				if strings.HasSuffix(way, "in parts") {
+					cfg.AuditPrincipals = 1
+				}
 				s.start(cfg, later)
-				if way == "running" {
+				if way != "stopped" {
 					if a := s.audit(); !a.Match {
 						t.Fatalf("before: %v", a)
 					}

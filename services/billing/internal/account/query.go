@@ -240,6 +240,9 @@ func LedgerOrdinal(id string) uint32 {
 	return uint32(ordinal)
 }
 
+// WithoutLedgerOrdinal is the id of a ledger entry, or a text that ends with one, without its ordinal.
+func WithoutLedgerOrdinal(id string) string { return id[:max(0, len(id)-ordinalDigits)] }
+
 // Hold is an admission under an idempotency id.
 type Hold struct {
 	Request     event.RequestID

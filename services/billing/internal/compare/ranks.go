@@ -2,9 +2,11 @@ package compare
 
 import (
 	"fmt"
+	"slices"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
+	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
 )
 
@@ -54,9 +56,9 @@ func (r *ranks) normal(t table, doc views.Doc) views.Doc {
 		if event.Decode(doc.Head, row) != nil {
 			return doc
 		}
-		row.Id = ""
+		row.Id = account.WithoutLedgerOrdinal(row.Id)
 		for _, e := range row.Later {
-			e.Id = ""
+			e.Id = account.WithoutLedgerOrdinal(e.Id)
 		}
 		m = row
 	default:
@@ -64,19 +66,17 @@ func (r *ranks) normal(t table, doc views.Doc) views.Doc {
 		if event.Decode(doc.Head, a) != nil {
 			return doc
 		}
-		a.Position = ""
+		a.Position = account.WithoutLedgerOrdinal(a.Position)
 		m = a
 	}
 	if head, err := event.Encode(m); err == nil {
 		doc.Head = head
 	}
-	doc.ID = ""
-	var keys views.Keys
-	for _, key := range doc.Keys {
-		if key.Name != "position" {
-			keys = append(keys, key)
+	doc.ID, doc.Keys = account.WithoutLedgerOrdinal(doc.ID), slices.Clone(doc.Keys)
+	for i, key := range doc.Keys {
+		if position, isText := key.Value.Any().(string); isText && key.Name == "position" {
+			doc.Keys[i].Value = views.String(account.WithoutLedgerOrdinal(position))
 		}
 	}
-	doc.Keys = keys
 	return doc
 }

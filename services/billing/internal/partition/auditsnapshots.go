@@ -136,7 +136,10 @@ func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s sn
 		a.skipped[s.Key] = true
 		return nil
 	case errors.Is(err, snapshots.ErrDamaged):
-		a.part = append(a.part, a.snapshotFound(s, "", "as billing wrote it", err.Error()))
+		named := func(f found) bool { return f.snapshot != nil && f.snapshot.Key == s.Key } // by an earlier part
+		if !slices.ContainsFunc(a.kept, named) {
+			a.part = append(a.part, a.snapshotFound(s, "", "as billing wrote it", err.Error()))
+		}
 		return nil
 	case err != nil:
 		return err
