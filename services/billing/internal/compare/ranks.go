@@ -14,7 +14,7 @@ import (
 // which the fold of a part does not know. There a row's rank among those of its account and message replaces it.
 type ranks struct {
 	exact bool
-	last  map[string]rank // by account
+	last  map[string]rank // by table and account
 }
 
 type rank struct {
@@ -31,13 +31,14 @@ func (r *ranks) key(t table, doc views.Doc) string {
 	if r.last == nil {
 		r.last = map[string]rank{}
 	}
-	at := r.last[owner]
+	of := t.name() + owner
+	at := r.last[of]
 	if at.sequence == doc.Seq {
 		at.count++
 	} else {
 		at = rank{sequence: doc.Seq}
 	}
-	r.last[owner] = at
+	r.last[of] = at
 	return fmt.Sprintf("%s.%d.%d", owner, at.sequence, at.count)
 }
 
