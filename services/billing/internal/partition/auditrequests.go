@@ -15,13 +15,25 @@ import (
 	"quire.dev/services/billing/internal/projection"
 )
 
-// replayedRequests are the latest requests of a replay, as the read model should have them.
+// replayedRequests are the latest requests of a replay, as the read model should have them. What changes them is queued, and joined at the
+// end: a long replay drops maxHeld of it before, and a look-up for each change would take as long as the fold.
 type replayedRequests struct {
-	maxHeld int   // are held at a time
+	maxHeld int   // decisions
 	oldest  int64 // earlier requests are not held, in Unix milliseconds
+	queue   []changesRun
+	decided int // in the queue
 	byID    map[event.RequestID]*replayedRequest
-	order   []event.RequestID
 }
+
+// changesRun are consecutive changes.
+type changesRun struct {
+	changes []replayedRequest
+	decided int
+	latest  int64 // time of a decision, in Unix milliseconds
+}
+
+// runChanges is how many changes are dropped from the queue at a time.
+const runChanges = 4096
 
 type replayedRequest struct {
 	account.RequestChange
@@ -29,36 +41,70 @@ type replayedRequest struct {
 }
 
 func newReplayedRequests(maxHeld int, oldest int64) *replayedRequests {
-	return &replayedRequests{maxHeld: maxHeld, oldest: oldest, byID: map[event.RequestID]*replayedRequest{}}
+	return &replayedRequests{maxHeld: maxHeld, oldest: oldest}
 }
 
+// apply queues changes by a message. A change has the time of its request's decision, unless it is of a late charge.
 func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChange) {
 	for i := range changes {
-		c := &changes[i]
-		r := l.byID[c.Request]
-		switch {
-		case c.Decided && c.TimeMillis >= l.oldest:
-			if r == nil {
-				l.order = append(l.order, c.Request)
-			}
-			r = &replayedRequest{RequestChange: *c, decided: sequence}
-			l.byID[c.Request] = r
-		case r == nil:
+		if changes[i].TimeMillis < l.oldest && !changes[i].Late {
 			continue
 		}
-		if c.Settled {
-			r.Status = c.Status
+		run := l.run()
+		run.changes = append(run.changes, replayedRequest{changes[i], sequence, sequence})
+		if changes[i].Decided {
+			run.decided, run.latest = run.decided+1, max(run.latest, changes[i].TimeMillis)
+			l.decided++
 		}
-		if c.Paid {
-			r.Charge, r.CostMicros = c.Charge, c.CostMicros
+	}
+}
+
+// run returns the run that the next change belongs to. If it is a new one, the first run is dropped once the others have enough decisions.
+func (l *replayedRequests) run() *changesRun {
+	if n := len(l.queue); n > 0 && len(l.queue[n-1].changes) < runChanges {
+		return &l.queue[n-1]
+	}
+	next := changesRun{}
+	if len(l.queue) > 0 && l.decided-l.queue[0].decided >= l.maxHeld {
+		first := l.queue[0]
+		l.queue, l.decided = l.queue[1:], l.decided-first.decided
+		l.oldest = max(l.oldest, first.latest+1)
+		next.changes = first.changes[:0] // its memory is used again
+	}
+	l.queue = append(l.queue, next)
+	return &l.queue[len(l.queue)-1]
+}
+
+// join applies the queued changes to the latest requests.
+func (l *replayedRequests) join() {
+	l.byID = make(map[event.RequestID]*replayedRequest, min(l.decided, l.maxHeld))
+	surplus := l.decided - l.maxHeld
+	for _, run := range l.queue {
+		for i := range run.changes {
+			c := &run.changes[i]
+			switch r := l.byID[c.Request]; {
+			case c.Decided && surplus > 0:
+				surplus--
+				l.oldest = max(l.oldest, c.TimeMillis+1)
+			case c.Decided && c.TimeMillis < l.oldest: // another one of that millisecond
+			case c.Decided:
+				l.byID[c.Request] = c
+			case r != nil:
+				r.change(c)
+			}
 		}
-		r.changed = sequence
 	}
-	for len(l.order) > l.maxHeld {
-		l.oldest = max(l.oldest, l.byID[l.order[0]].TimeMillis+1)
-		delete(l.byID, l.order[0])
-		l.order = l.order[1:]
+}
+
+// change applies a later change.
+func (r *replayedRequest) change(c *replayedRequest) {
+	if c.Settled {
+		r.Status = c.Status
 	}
+	if c.Paid {
+		r.Charge, r.CostMicros = c.Charge, c.CostMicros
+	}
+	r.changed = c.changed
 }
 
 // compareRequests compares the stored requests of each account with the replayed ones, from the first stored request on: an earlier
@@ -68,6 +114,9 @@ func (a *auditing) compareRequests(ctx context.Context, fold *account.Fold, live
 	if err != nil {
 		return err
 	}
+	replayed.join()
+	replayed.join()
+	replayed.join()
 	expected := map[event.AccountID][]*replayedRequest{}
 	for _, r := range replayed.byID {
 		expected[r.Account] = append(expected[r.Account], r)
