@@ -17543,6 +17543,57 @@ func (m *Settlement) ReturnToVTPool() {
 func SettlementFromVTPool() *Settlement {
 	return vtprotoPool_Settlement.Get().(*Settlement)
 }
+
+var vtprotoPool_RecentAnswer = sync.Pool{
+	New: func() interface{} {
+		return &RecentAnswer{}
+	},
+}
+
+func (m *RecentAnswer) ResetVT() {
+	if m != nil {
+		for _, mm := range m.Requests {
+			mm.ResetVT()
+		}
+		f0 := m.Requests[:0]
+		f1 := m.NextCursor[:0]
+		m.Reset()
+		m.Requests = f0
+		m.NextCursor = f1
+	}
+}
+func (m *RecentAnswer) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_RecentAnswer.Put(m)
+	}
+}
+func RecentAnswerFromVTPool() *RecentAnswer {
+	return vtprotoPool_RecentAnswer.Get().(*RecentAnswer)
+}
+
+var vtprotoPool_RecentRequest = sync.Pool{
+	New: func() interface{} {
+		return &RecentRequest{}
+	},
+}
+
+func (m *RecentRequest) ResetVT() {
+	if m != nil {
+		f0 := m.RequestId[:0]
+		m.Reset()
+		m.RequestId = f0
+	}
+}
+func (m *RecentRequest) ReturnToVTPool() {
+	if m != nil {
+		m.ResetVT()
+		vtprotoPool_RecentRequest.Put(m)
+	}
+}
+func RecentRequestFromVTPool() *RecentRequest {
+	return vtprotoPool_RecentRequest.Get().(*RecentRequest)
+}
 func (m *UsageBatch) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -49338,7 +49389,14 @@ func (m *RecentAnswer) UnmarshalVT(dAtA []byte) error {
 			if postIndex > l {
 				return io.ErrUnexpectedEOF
 			}
-			m.Requests = append(m.Requests, &RecentRequest{})
+			if len(m.Requests) == cap(m.Requests) {
+				m.Requests = append(m.Requests, &RecentRequest{})
+			} else {
+				m.Requests = m.Requests[:len(m.Requests)+1]
+				if m.Requests[len(m.Requests)-1] == nil {
+					m.Requests[len(m.Requests)-1] = &RecentRequest{}
+				}
+			}
 			if err := m.Requests[len(m.Requests)-1].UnmarshalVT(dAtA[iNdEx:postIndex]); err != nil {
 				return err
 			}

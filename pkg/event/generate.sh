@@ -7,7 +7,7 @@ set -eu
 cd "$(dirname "$0")"
 bin=../../tools/bin
 pooled=
-for message in UsageBatch Admission Settlement Served; do
+for message in UsageBatch Admission Settlement Served RecentAnswer RecentRequest; do
   pooled=$pooled,pool=quire.dev/pkg/event.$message
 done
 protoc --plugin=protoc-gen-go=$bin/protoc-gen-go --plugin=protoc-gen-go-vtproto=$bin/protoc-gen-go-vtproto \

@@ -114,7 +114,8 @@ func (s *stack) forgeRequests(change func([]*event.RecentRequest) []*event.Recen
 	if err != nil || len(blocks) == 0 {
 		s.t.Fatalf("%d blocks, %v", len(blocks), err)
 	}
-	byID, _ := projection.JoinBlocks(blocks, func(_ views.Doc, _ []*event.RecentRequest, err error) {
+	all := func(views.Doc, *event.RecentRequest) bool { return true }
+	byID, _ := projection.JoinBlocks(blocks, all, func(_ views.Doc, err error) {
 		if err != nil {
 			s.t.Fatal(err)
 		}

@@ -323,11 +323,11 @@ func (m *readModel) requests(list rows) reading {
 		damaged := func(doc views.Doc, why any) {
 			r[place{id, doc.ID}] = content{text: fmt.Sprint(why), names: []string{doc.ID}, millis: math.MaxInt64}
 		}
-		list, _ := projection.JoinBlocks(docs, func(doc views.Doc, requests []*event.RecentRequest, err error) {
-			newest := int64(0)
-			for _, q := range requests {
-				newest = max(newest, q.TimeMs)
-			}
+		newest := int64(0)
+		list, _ := projection.JoinBlocks(docs, func(_ views.Doc, q *event.RecentRequest) bool {
+			newest = max(newest, q.TimeMs)
+			return true
+		}, func(doc views.Doc, err error) {
 			switch at := doc.Keys.Get("time").Int64(); {
 			case err != nil:
 				damaged(doc, err)
@@ -336,6 +336,7 @@ func (m *readModel) requests(list rows) reading {
 			case at != newest:
 				damaged(doc, at)
 			}
+			newest = 0
 		})
 		for request, q := range list {
 			if projection.Decided(q) {

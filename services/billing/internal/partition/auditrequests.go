@@ -16,7 +16,7 @@ import (
 )
 
 // replayedRequests are the latest requests of a replay, as the read model should have them. What changes them is queued, and joined at the
-// end: a long replay drops maxHeld of it before, and a look-up for each change would take as long as the fold.
+// end: a long replay drops most of it before, and a look-up for each change would take as long as the fold.
 type replayedRequests struct {
 	maxHeld int   // decisions
 	oldest  int64 // earlier requests are not held, in Unix milliseconds
@@ -115,8 +115,6 @@ func (a *auditing) compareRequests(ctx context.Context, fold *account.Fold, live
 		return err
 	}
 	replayed.join()
-	replayed.join()
-	replayed.join()
 	expected := map[event.AccountID][]*replayedRequest{}
 	for _, r := range replayed.byID {
 		expected[r.Account] = append(expected[r.Account], r)
@@ -139,9 +137,12 @@ func (a *auditing) compareRequests(ctx context.Context, fold *account.Fold, live
 		if err != nil {
 			return err
 		}
-		stored := storedRequests{auditing: a, id: id, oldest: oldest, complete: live.stored, at: live.at, found: map[event.RequestID]storedRequest{}}
+		stored := storedRequests{
+			auditing: a, id: id, replayed: replayed.byID, oldest: oldest, complete: live.stored, at: live.at, first: math.MaxInt64,
+			sequences: map[event.RequestID]uint64{},
+		}
 		stored.read(blocks)
-		stored.compare(expected[id], replayed)
+		stored.compare(expected[id])
 	}
 	return nil
 }
@@ -149,71 +150,72 @@ func (a *auditing) compareRequests(ctx context.Context, fold *account.Fold, live
 // storedRequests are the requests of an account in the read model.
 type storedRequests struct {
 	*auditing
-	id       event.AccountID
-	oldest   int64  // earlier ones are not compared, in Unix milliseconds
-	complete uint64 // all changes by messages up to this sequence must be stored
-	at       uint64 // end of the replay
-	found    map[event.RequestID]storedRequest
-	entries  int    // of all blocks; a request may be in several
-	first    uint64 // sequence of the first block
-}
-
-type storedRequest struct {
-	*event.RecentRequest
-	sequence uint64 // of its last block
+	id        event.AccountID
+	replayed  map[event.RequestID]*replayedRequest
+	oldest    int64                                    // earlier ones are not compared, in Unix milliseconds
+	complete  uint64                                   // all changes by messages up to this sequence must be stored
+	at        uint64                                   // end of the replay
+	requests  map[event.RequestID]*event.RecentRequest // that may have to be compared
+	sequences map[event.RequestID]uint64               // of their last blocks
+	first     int64                                    // time of the first decision, in Unix milliseconds
+	entries   int                                      // of all blocks; a request may be in several
+	start     uint64                                   // sequence of the first block
+	newest    int64                                    // time of the block being read, in Unix milliseconds
 }
 
 func (s *storedRequests) read(blocks []views.Doc) {
-	sequences := map[event.RequestID]uint64{}
 	if len(blocks) > 0 {
-		s.first = blocks[0].Seq
+		s.start = blocks[0].Seq
 	}
-	requests, sequence := projection.JoinBlocks(blocks, func(doc views.Doc, entries []*event.RecentRequest, err error) {
-		if err != nil {
-			s.part = append(s.part, found{table: tableRequests, list: []*event.AuditDifference{{
-				Table: tableRequests, Account: uint64(s.id), Row: doc.ID, Expected: "as billing wrote it", Found: err.Error(),
-			}}})
-			return
+	requests, sequence := projection.JoinBlocks(blocks, s.wants, func(doc views.Doc, err error) {
+		row := &event.AuditDifference{Table: tableRequests, Account: uint64(s.id), Row: doc.ID}
+		switch indexed := doc.Keys.Get("time"); {
+		case err != nil:
+			row.Expected, row.Found = "as billing wrote it", err.Error()
+		case indexed != views.Int(s.newest): // a list of later requests would leave it out
+			row.Field, row.Expected, row.Found = "index time", fmt.Sprint(s.newest), indexed.String()
+		default:
+			row = nil
 		}
-		s.entries += len(entries)
-		indexed, newest := doc.Keys.Get("time"), int64(0)
-		for _, r := range entries {
-			newest = max(newest, r.TimeMs)
-			if id, err := event.RequestIDFrom(r.RequestId); err == nil {
-				sequences[id] = max(sequences[id], doc.Seq)
-			}
-		}
-		if indexed != views.Int(newest) { // who looks for later requests would not read it
-			s.part = append(s.part, found{table: tableRequests, list: []*event.AuditDifference{{
-				Table: tableRequests, Account: uint64(s.id), Row: doc.ID, Field: "index time", Expected: fmt.Sprint(newest), Found: indexed.String(),
-			}}})
+		if s.newest = 0; row != nil {
+			s.part = append(s.part, found{table: tableRequests, list: []*event.AuditDifference{row}})
 		}
 	})
-	s.complete = max(s.complete, sequence)
-	for id, r := range requests {
-		if projection.Decided(r) {
-			s.found[id] = storedRequest{r, sequences[id]}
-		}
-	}
+	s.requests, s.complete = requests, max(s.complete, sequence)
 }
 
-func (s *storedRequests) compare(expected []*replayedRequest, replayed *replayedRequests) {
-	first := int64(math.MaxInt64)
-	for id, have := range s.found {
-		first = min(first, have.TimeMs)
-		want := replayed.byID[id]
+// wants counts an entry of a block, and reports whether its request may have to be compared.
+func (s *storedRequests) wants(doc views.Doc, entry *event.RecentRequest) bool {
+	s.entries++
+	s.newest = max(s.newest, entry.TimeMs)
+	if projection.Decided(entry) {
+		s.first = min(s.first, entry.TimeMs)
+	}
+	id, err := event.RequestIDFrom(entry.RequestId)
+	sequence, known := s.sequences[id]
+	if err != nil || entry.TimeMs < s.oldest && s.replayed[id] == nil && !known {
+		return false
+	}
+	s.sequences[id] = max(sequence, doc.Seq)
+	return true
+}
+
+func (s *storedRequests) compare(expected []*replayedRequest) {
+	for id, have := range s.requests {
+		want := s.replayed[id]
 		switch {
-		case have.TimeMs < s.oldest && (want == nil || want.TimeMillis < s.oldest), have.sequence > s.at:
+		case !projection.Decided(have), s.sequences[id] > s.at,
+			have.TimeMs < s.oldest && (want == nil || want.TimeMillis < s.oldest):
 			continue
 		case want == nil || want.Account != s.id:
 			s.differs(id, requestField{"", "missing"}, requestField{"", "present"})
 			continue
 		}
-		s.requests++
+		s.auditing.requests++
 		if want.changed > s.complete {
 			continue
 		}
-		right, stored := replayedValues(want), storedValues(have.RecentRequest)
+		right, stored := replayedValues(want), storedValues(have)
 		if right == stored {
 			continue
 		}
@@ -225,10 +227,11 @@ func (s *storedRequests) compare(expected []*replayedRequest, replayed *replayed
 		}
 	}
 	for _, want := range expected {
-		_, stored := s.found[want.Request]
+		have := s.requests[want.Request]
+		stored := have != nil && projection.Decided(have)
 		// Of a full list the first blocks were deleted, so the sequence of the first one left may be there in part.
-		trimmed := s.entries >= projection.RequestsKept && want.decided <= s.first
-		if !stored && want.TimeMillis >= max(first, s.oldest) && want.decided <= s.complete && !trimmed {
+		trimmed := s.entries >= projection.RequestsKept && want.decided <= s.start
+		if !stored && want.TimeMillis >= max(s.first, s.oldest) && want.decided <= s.complete && !trimmed {
 			s.differs(want.Request, requestField{"", "present"}, requestField{"", "missing"})
 		}
 	}

@@ -15,8 +15,8 @@ func TestTheLatestRequestsAreHeld(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn changes
-	most, goesBack := 1+random.IntN(5*runChanges), random.IntN(2) == 0
-	held, all := newReplayedRequests(most, 0), map[event.RequestID]*replayedRequest{}
+	maxHeld, goesBack := 1+random.IntN(5*runChanges), random.IntN(2) == 0
+	held, all := newReplayedRequests(maxHeld, 0), map[event.RequestID]*replayedRequest{}
 	statuses := []string{account.SettlementOpen, account.SettlementServed, account.SettlementVoid}
 	var ids []event.RequestID
 	var decided []int64 // times
@@ -50,10 +50,10 @@ func TestTheLatestRequestsAreHeld(t *testing.T) {
 		held.apply(sequence, changes)
 	}
 	held.join()
-	if len(held.byID) > most {
-		t.Fatalf("%d requests are held, and %d at most are wanted", len(held.byID), most)
+	if len(held.byID) > maxHeld {
+		t.Fatalf("%d requests are held, and %d at most are wanted", len(held.byID), maxHeld)
 	}
-	if surplus := len(decided) - most; !goesBack && surplus > 0 && held.oldest != decided[surplus-1]+1 {
+	if surplus := len(decided) - maxHeld; !goesBack && surplus > 0 && held.oldest != decided[surplus-1]+1 {
 		t.Fatalf("requests are held from %d on: the last of the %d before the wanted ones is of %d", held.oldest, surplus, decided[surplus-1])
 	}
 	for id, want := range all {

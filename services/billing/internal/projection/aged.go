@@ -140,7 +140,7 @@ var ErrAgedBlock = errors.New("it does not have the rows that its index says")
 
 // decodeAged returns the rows of a block.
 func decodeAged(doc views.Doc) (rows []AgedRow, err error) {
-	data, err := unpack(doc)
+	data, err := unpack(doc, nil)
 	if err != nil {
 		return nil, err
 	}

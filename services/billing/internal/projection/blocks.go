@@ -125,9 +125,9 @@ func pack(doc *views.Doc, records int, data []byte) {
 	doc.Head, doc.Body = binary.AppendUvarint(nil, uint64(records)), zstdEncoder().EncodeAll(data, nil)
 }
 
-// unpack returns the encoded records of a block.
-func unpack(doc views.Doc) ([]byte, error) {
-	data, err := zstdDecoder().DecodeAll(doc.Body, nil)
+// unpack appends the encoded records of a block.
+func unpack(doc views.Doc, to []byte) ([]byte, error) {
+	data, err := zstdDecoder().DecodeAll(doc.Body, to)
 	if err != nil {
 		return nil, fmt.Errorf("block %s: %w", doc.ID, err)
 	}

@@ -98,7 +98,7 @@ var errEntries = errors.New("it does not have the entries that its index says")
 
 // DecodeEntries returns the entries of a block.
 func DecodeEntries(doc views.Doc) (run EntryRun, err error) {
-	data, err := unpack(doc)
+	data, err := unpack(doc, nil)
 	if err != nil {
 		return run, err
 	}

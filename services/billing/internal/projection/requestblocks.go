@@ -43,15 +43,31 @@ func isFirst(d views.Doc) bool {
 
 // DecodeBlock returns the entries of a block.
 func DecodeBlock(doc views.Doc) ([]*event.RecentRequest, error) {
-	data, err := unpack(doc)
-	if err != nil {
+	var b blockReader
+	return b.decode(doc)
+}
+
+// blockReader decodes blocks of requests into the memory of the blocks before.
+type blockReader struct {
+	data   []byte
+	answer event.RecentAnswer
+}
+
+// decode returns the entries of a block. They are valid until the next call, unless the caller sets them to nil.
+func (b *blockReader) decode(doc views.Doc) (requests []*event.RecentRequest, err error) {
+	if b.data, err = unpack(doc, b.data[:0]); err != nil {
 		return nil, err
 	}
-	a := &event.RecentAnswer{}
-	if err := event.Decode(data, a); err != nil {
+	for _, r := range b.answer.Requests {
+		if r != nil {
+			*r = event.RecentRequest{RequestId: r.RequestId[:0]}
+		}
+	}
+	b.answer = event.RecentAnswer{Requests: b.answer.Requests[:0]}
+	if err := event.Decode(b.data, &b.answer); err != nil {
 		return nil, fmt.Errorf("block of requests %s: %w", doc.ID, err)
 	}
-	return a.Requests, nil
+	return b.answer.Requests, nil
 }
 
 // EncodeBlock sets the entries of a block, and their number as its head.
@@ -95,15 +111,28 @@ func join(blocks []views.Doc) (*joined, error) {
 	return j, nil
 }
 
-// JoinBlocks joins blocks for an audit. seq is the sequence up to which they have all changes of their account. visit is called with what
-// each block has, or why it can't be read: then it is left out.
-func JoinBlocks(blocks []views.Doc, visit func(doc views.Doc, requests []*event.RecentRequest, err error)) (requests map[event.RequestID]*event.RecentRequest, seq uint64) {
+// JoinBlocks joins what blocks have of the requests that wanted selects, for an audit. wanted is called with each entry, which it must not
+// keep. seq is the sequence up to which the blocks have all changes of their account. read is called after the entries of each block, and
+// with the reason for a block that can't be read, which is left out.
+func JoinBlocks(
+	blocks []views.Doc, wanted func(views.Doc, *event.RecentRequest) bool, read func(views.Doc, error),
+) (requests map[event.RequestID]*event.RecentRequest, seq uint64) {
 	j := newJoined()
-	for _, d := range blocks {
-		requests, err := DecodeBlock(d)
-		if visit(d, requests, err); err == nil {
-			j.addBlock(d.Seq, requests)
+	var b blockReader
+	for _, doc := range blocks {
+		entries, err := b.decode(doc)
+		if err != nil {
+			read(doc, err)
+			continue
 		}
+		for i, r := range entries {
+			if wanted(doc, r) {
+				j.add(r)
+				entries[i] = nil
+			}
+		}
+		j.seq = max(j.seq, doc.Seq)
+		read(doc, nil)
 	}
 	return j.byID, j.seq
 }
