@@ -301,7 +301,7 @@ chaos-cluster: cluster-programs $(if $(findstring backup,$(or $(FAULTS),backup))
 bin/before:
 	@echo "building the programs of $(BASE)"
 	@rm -rf bin/before bin/before-tree && git worktree prune && git worktree add --quiet --detach bin/before-tree '$(BASE)'
-	@cd bin/before-tree && $(MAKE) build PGO=off >/dev/null && mv bin ../before
+	@cd bin/before-tree && $(MAKE) build PGO=off >/dev/null && cp docs/openapi.yaml bin && mv bin ../before
 	@git worktree remove --force bin/before-tree
 
 .PHONY: bench

@@ -105,9 +105,15 @@ func newBench(t *testing.T, bin string) *bench {
 			t.Errorf("stop the cluster: %v", err)
 		}
 	})
+	var api []byte // of an earlier version
+	if bin != "" {
+		if api, err = os.ReadFile(filepath.Join(bin, "openapi.yaml")); err != nil {
+			t.Fatal(err)
+		}
+	}
 	// The clients pause between calls, to leave processor time to the processes that have to recover.
 	l, err := load.New(ctx, load.Config{
-		Bases: c.Edges(), AdminToken: c.AdminToken(), Seed: *seed, Workers: 6, Pace: 20 * time.Millisecond, Sources: true,
+		Bases: c.Edges(), AdminToken: c.AdminToken(), Seed: *seed, Workers: 6, Pace: 20 * time.Millisecond, Sources: true, API: api,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -6,11 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 
 	"go.yaml.in/yaml/v3"
-
-	"quire.dev/docs"
 )
 
 // endpoint is one that takes an API key.
@@ -27,15 +24,12 @@ func (e endpoint) body() []byte {
 	return nil
 }
 
-// endpoints are all that take an API key, by docs/openapi.yaml.
-//
-//nolint:gochecknoglobals // a constant that has to be parsed
-var endpoints = sync.OnceValue(func() []endpoint {
+// endpoints are all that take an API key, by a description of the API such as docs/openapi.yaml.
+func endpoints(description []byte) (all []endpoint, err error) {
 	var described struct {
 		Paths map[string]map[string]yaml.Node
 	}
-	err := yaml.Unmarshal(docs.API(), &described)
-	var all []endpoint
+	err = yaml.Unmarshal(description, &described)
 	for path, operations := range described.Paths {
 		for method, node := range operations {
 			if err != nil || node.Kind != yaml.MappingNode { // the parameters of the path
@@ -52,10 +46,10 @@ var endpoints = sync.OnceValue(func() []endpoint {
 		}
 	}
 	if err != nil {
-		panic(fmt.Sprintf("docs/openapi.yaml: %v", err)) // its tests parse it
+		return nil, fmt.Errorf("load: description of the API: %w", err)
 	}
 	slices.SortFunc(all, func(a, b endpoint) int {
 		return cmp.Or(strings.Compare(a.path, b.path), strings.Compare(a.method, b.method)) // draws are repeated by their seed
 	})
-	return all
-})
+	return all, nil
+}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"quire.dev/docs"
 	"quire.dev/pkg/wait"
 )
 
@@ -49,6 +50,7 @@ type Config struct {
 	Timeout    time.Duration // of one call; 30 s, which is longer than an edge takes to answer
 	Groups     []Group       // nil: all that can work
 	Sources    bool          // the edges trust X-Forwarded-For from this host
+	API        []byte        // description of the API of the oldest version that answers; nil: docs/openapi.yaml
 }
 
 const (
@@ -67,11 +69,12 @@ type paces struct {
 // Load is a crowd of clients. Run, Verify, Settled, Audit and Move must be called one after the other. The other methods
 // may be called at any time.
 type Load struct {
-	cfg    Config
-	pace   paces
-	client *http.Client
-	start  time.Time
-	run    string // keeps emails and Idempotency-Keys distinct from another Load's
+	cfg       Config
+	pace      paces
+	client    *http.Client
+	start     time.Time
+	endpoints []endpoint
+	run       string // keeps emails and Idempotency-Keys distinct from another Load's
 
 	mu    sync.RWMutex
 	bases []string
@@ -111,6 +114,9 @@ func newLoad(cfg Config) (*Load, error) {
 		return nil, errors.New("load: Config needs a base URL and the admin token")
 	}
 	cfg.Workers, cfg.Timeout = cmp.Or(cfg.Workers, defaultWorkers), cmp.Or(cfg.Timeout, defaultTimeout)
+	if cfg.API == nil {
+		cfg.API = docs.API()
+	}
 	if cfg.Groups == nil {
 		cfg.Groups = []Group{Crowd, Exact, Refused, Rotating, Burning}
 		if cfg.Sources {
@@ -130,8 +136,10 @@ func newLoad(cfg Config) (*Load, error) {
 			user: 20 * time.Millisecond, burn: 3 * time.Second, keyless: 250 * time.Millisecond, admin: 100 * time.Millisecond, rare: 10 * time.Millisecond, retry: 250 * time.Millisecond,
 		},
 	}
+	var err error
+	l.endpoints, err = endpoints(cfg.API)
 	l.Move(cfg.Bases...)
-	return l, nil
+	return l, err
 }
 
 func (l *Load) prepare(ctx context.Context) error {

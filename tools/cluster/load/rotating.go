@@ -191,7 +191,7 @@ func (r *rotating) tryAllOld(ctx context.Context, random *rand.Rand, f *findings
 	r.mu.Unlock()
 	for _, old := range keys {
 		for base := range r.l.baseCount() {
-			for _, e := range endpoints() {
+			for _, e := range r.l.endpoints {
 				r.tryEndpoint(ctx, e, old.key, base, random, f)
 			}
 		}
@@ -199,8 +199,7 @@ func (r *rotating) tryAllOld(ctx context.Context, random *rand.Rand, f *findings
 }
 
 func (r *rotating) some(random *rand.Rand) endpoint {
-	all := endpoints()
-	return all[random.IntN(len(all))]
+	return r.l.endpoints[random.IntN(len(r.l.endpoints))]
 }
 
 func (r *rotating) tryEndpoint(ctx context.Context, e endpoint, key string, base int, random *rand.Rand, f *findings) {
