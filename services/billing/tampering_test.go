@@ -257,6 +257,12 @@ func TestTheAuditNamesEveryTampering(t *testing.T) {
 				return list
 			})
 		}, true, "requests timeMs", alice, 1, false},
+		{"time of a recent request set to long ago", func(s *stack) {
+			s.forgeRequests(func(list []*event.RecentRequest) []*event.RecentRequest {
+				list[0].TimeMs = 1
+				return list
+			})
+		}, true, "requests timeMs", alice, 1, false},
 		{"recent request deleted", func(s *stack) {
 			s.forgeRequests(func(list []*event.RecentRequest) []*event.RecentRequest { return append(list[:1:1], list[2:]...) })
 		}, true, "requests  present missing", alice, 1, false},
