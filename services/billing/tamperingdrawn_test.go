@@ -49,7 +49,7 @@ func newForger(t *testing.T, random *rand.Rand, parts bool) *forger {
 		cfg:   billing.Config{SnapshotMessages: 20, HistoryMessages: 10, RequestRetention: 365 * 24 * time.Hour, SealInterval: 24 * time.Hour},
 	}
 	if parts {
-		f.cfg.AuditPrincipals = 1 + random.IntN(3)
+		f.cfg.AuditPrincipals = 1 + random.IntN(len(f.model.accounts)-1)
 	}
 	f.use()
 	for len(f.snapshots()) < 3 {

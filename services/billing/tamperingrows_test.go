@@ -104,6 +104,9 @@ func ranked(list rows, show func(views.Doc) bool, head func([]byte) string) read
 		position, _ := doc.Keys.Get("position").Any().(string)
 		c.text += fmt.Sprintln(account.WithoutLedgerOrdinal(doc.ID), account.WithoutLedgerOrdinal(position), doc.Keys.Get("account"), doc.Keys.Get("expires"), head(doc.Head))
 		c.names = append(c.names, doc.ID, doc.ID[min(len(doc.ID), 12):])
+		for _, id := range entryIDs(doc) {
+			c.names = append(c.names, account.WithoutLedgerOrdinal(id))
+		}
 		for n := range len(list) { // its number among those of the message
 			c.names = append(c.names, fmt.Sprintf("%d.%d", doc.Seq, n), fmt.Sprintf("%s.%d.%d", doc.ID[:min(len(doc.ID), 11)], doc.Seq, n))
 		}
@@ -178,13 +181,16 @@ func (m *readModel) ledger(list rows) reading {
 			})
 		})
 	}
-	return documents(list, m.isListed, wholeText, func(doc views.Doc) (ids []string) {
-		entries, _ := projection.LedgerEntries(doc.Head)
-		for _, e := range entries {
-			ids = append(ids, e.Id)
-		}
-		return ids
-	})
+	return documents(list, m.isListed, wholeText, entryIDs)
+}
+
+// entryIDs are the ids of a row's entries.
+func entryIDs(doc views.Doc) (ids []string) {
+	entries, _ := projection.LedgerEntries(doc.Head)
+	for _, e := range entries {
+		ids = append(ids, e.Id)
+	}
+	return ids
 }
 
 func (m *readModel) days(list rows) reading {
