@@ -134,8 +134,8 @@ type sink interface {
 	expect(t table, key string, doc views.Doc)
 	find(t table, key string, doc views.Doc)
 	expectDay(d account.UsageDelta)
-	// findDay takes a row of the days. wrong says that no projection has written it.
-	findDay(k dayKey, day *event.UsageDay, doc views.Doc, wrong bool)
+	// findDay takes a row of the days; day is nil if no projection has written what it has, ahead that the journal does not have its message.
+	findDay(k dayKey, day *event.UsageDay, doc views.Doc, ahead bool)
 }
 
 // New returns the comparison that sums, and its result.
@@ -197,10 +197,10 @@ func (c *Comparison) ReadDays(ctx context.Context) (last uint64, err error) {
 			last = max(last, doc.Seq)
 		}
 		usage := &event.UsageDay{}
-		if event.Decode(doc.Head, usage) != nil {
+		if event.Decode(doc.Head, usage) != nil || !projection.HasForm(usage) || doc.Keys.Get("stream") != views.String(c.cfg.Stream) {
 			usage = nil
 		}
-		c.to.findDay(key, usage, doc, usage == nil || !projection.HasForm(usage) || doc.Seq > c.upTo && !later)
+		c.to.findDay(key, usage, doc, doc.Seq > c.upTo && !later)
 		return nil
 	}
 	if c.cfg.Account == 0 {

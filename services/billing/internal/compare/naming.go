@@ -40,7 +40,7 @@ type pair struct {
 	expected *views.Doc
 	day      *event.UsageDay // expected, of the days
 	found    []views.Doc     // more than one: the row is doubled
-	wrong    bool            // as of sink.findDay
+	ahead    bool            // as of sink.findDay
 }
 
 func newNaming(cfg Config, s *Sums) *Naming {
@@ -79,10 +79,10 @@ func (n *Naming) expect(t table, key string, doc views.Doc) {
 	}
 }
 
-func (n *Naming) findDay(k dayKey, _ *event.UsageDay, doc views.Doc, wrong bool) {
+func (n *Naming) findDay(k dayKey, _ *event.UsageDay, doc views.Doc, ahead bool) {
 	if n.bad[n.sums.dayBucket(k)] {
 		p := at(n.kept, rowKey{days, doc.ID})
-		p.found, p.wrong = append(p.found, doc), p.wrong || wrong
+		p.found, p.ahead = append(p.found, doc), p.ahead || ahead
 	}
 }
 
@@ -145,7 +145,7 @@ func (n *Naming) rows(upTo uint64) (list []row, err error) {
 // expectDay turns the sum of the changes of a day into its row. A day without usage may have a row.
 func (p *pair) expectDay(stream, id string, upTo uint64) error {
 	sequence := upTo
-	if len(p.found) > 0 && !p.wrong {
+	if len(p.found) > 0 && !p.ahead {
 		sequence = p.found[0].Seq
 	}
 	owner, number := dayOfID(id)

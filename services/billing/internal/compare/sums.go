@@ -155,11 +155,11 @@ func (s *Sums) expectDay(d account.UsageDelta) {
 	s.add(s.dayBucket(c.dayKey), f[0].times(int64(d.Used)).plus(f[1].times(int64(d.Overage))).plus(f[2].times(d.SpentMicros)))
 }
 
-func (s *Sums) findDay(k dayKey, day *event.UsageDay, doc views.Doc, wrong bool) {
+func (s *Sums) findDay(k dayKey, day *event.UsageDay, doc views.Doc, ahead bool) {
 	b := &s.buckets[s.dayBucket(k)]
 	b.rows++
 	s.rows[days]++
-	if wrong || day.Day != k.day || doc.Keys.Get("day").Int64() != int64(k.day) {
+	if ahead || day == nil || day.Day != k.day || doc.Keys.Get("day").Int64() != int64(k.day) {
 		b.found = b.found.plus(s.factors(cell{dayKey: k})[3])
 		return
 	}
