@@ -453,6 +453,10 @@ func TestAnAuditIsLimited(t *testing.T) {
 	if a := s.auditWith(&event.AuditQuery{Repair: "ledger"}); differing(s.audit(), "ledger") != 0 {
 		t.Errorf("repaired %v", a)
 	}
+	s.exec(`UPDATE "doc.billing_days" SET "k.stream" = 'x' WHERE number = (SELECT min(number) FROM "doc.billing_days" WHERE id LIKE ? || '%')`, event.AccountID(alice).String())
+	if a := s.auditWith(&event.AuditQuery{Account: alice}); a.Match || !names(a, alice, "days index stream") || differing(a, "days") != 1 {
+		t.Errorf("of alice, whose day was moved: %v", a)
+	}
 	for _, q := range []*event.AuditQuery{{Repair: "users"}, {Repair: "ledger", Until: 3}, {Until: 1 << 40}, {Account: 0xF00}} {
 		payload, err := event.Encode(&event.Query{Query: &event.Query_Audit{Audit: q}})
 		if err != nil {
