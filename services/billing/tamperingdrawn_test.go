@@ -22,7 +22,7 @@ import (
 
 var (
 	forgerySeed  = flag.Uint64("forgery.seed", 0, "seed of TestTheAuditNamesDrawnTamperings, to repeat a run; 0: a drawn one")
-	forgeryCount = flag.Int("forgery.count", 200, "how many tamperings it draws, half of them for audits in parts")
+	forgeryCount = flag.Int("forgery.count", 120, "how many tamperings it draws, half of them for audits in parts")
 )
 
 // forger tampers with what billing has stored of a journal.
