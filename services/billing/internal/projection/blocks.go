@@ -150,7 +150,6 @@ func (p *Projection) blockHeads(ctx context.Context, kind blockKind, id event.Ac
 		heads = append(heads, d)
 		return nil
 	})
-	heads = p.ofStream(heads)
 	slices.SortFunc(heads, kind.compare)
 	return heads, err
 }
@@ -160,7 +159,7 @@ func (k blockKind) compare(a, b views.Doc) int {
 	return cmp.Or(cmp.Compare(a.Seq, b.Seq), cmp.Compare(a.Keys.Get(k.position).Int64(), b.Keys.Get(k.position).Int64()), strings.Compare(a.ID, b.ID))
 }
 
-// ofStream leaves out the blocks of other streams, of which an audit lists the accounts.
+// ofStream leaves out the blocks of other streams. By its stream's blocks an audit lists the accounts.
 func (p *Projection) ofStream(heads []views.Doc) []views.Doc {
 	return slices.DeleteFunc(heads, func(d views.Doc) bool { return d.Keys.Get("stream") != views.String(p.stream) })
 }

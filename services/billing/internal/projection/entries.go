@@ -249,6 +249,7 @@ func (p *Projection) EntryBlocks(ctx context.Context, id event.AccountID) (block
 		if err != nil {
 			return nil, err
 		}
+		heads = p.ofStream(heads)
 		if blocks, err = p.loadBlocks(ctx, entryBlocks(), heads); err != nil || len(blocks) == len(heads) {
 			return blocks, err
 		}

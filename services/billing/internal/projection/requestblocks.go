@@ -85,6 +85,7 @@ func (p *Projection) Blocks(ctx context.Context, id event.AccountID, since int64
 		if err != nil {
 			return nil, err
 		}
+		heads = p.ofStream(heads)
 		for i := len(heads) - 1; i > 0; i-- {
 			if isFirst(heads[i]) {
 				heads = heads[i:]
