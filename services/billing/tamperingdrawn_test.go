@@ -21,7 +21,7 @@ import (
 )
 
 var (
-	forgerySeed  = flag.Uint64("forgery.seed", 0, "seed of TestTheAuditNamesDrawnTamperings, to repeat a run; 0: a drawn one")
+	forgerySeed  = flag.Uint64("forgery.seed", 0, "seed of TestTheAuditNamesDrawnTamperings, to repeat its draws with other ids and times; 0: a drawn one")
 	forgeryCount = flag.Int("forgery.count", 120, "how many tamperings it draws, half of them for audits in parts")
 )
 
