@@ -128,7 +128,8 @@ func (s *stack) forgeRequests(change func([]*event.RecentRequest) []*event.Recen
 	if err := projection.EncodeBlock(&last, list); err != nil {
 		s.t.Fatal(err)
 	}
-	last.Keys[slices.IndexFunc(last.Keys, func(k views.Key) bool { return k.Name == "time" })].Value = views.Int(list[0].TimeMs)
+	newest := slices.MaxFunc(list, func(a, b *event.RecentRequest) int { return cmp.Compare(a.TimeMs, b.TimeMs) })
+	last.Keys[slices.IndexFunc(last.Keys, func(k views.Key) bool { return k.Name == "time" })].Value = views.Int(newest.TimeMs)
 	batch := views.Batch{Puts: []views.Put{{Collection: projection.Requests, Doc: last}}}
 	for _, b := range blocks[:len(blocks)-1] {
 		batch.Deletes = append(batch.Deletes, views.Delete{Collection: projection.Requests, ID: b.ID, Seq: b.Seq})
