@@ -164,13 +164,20 @@ const (
 	maxResumes = 5
 )
 
+// Resumable reports whether an audit with these options saves its progress, and can be resumed.
+func (o AuditOptions) Resumable() bool { return o.Account == "" && o.Until == 0 && !o.New }
+
 // audit starts an audit, and polls it until it ends.
 func (c Client) audit(ctx context.Context, query url.Values, o AuditOptions, progress func(done, total uint64)) (Audit, error) {
 	audit, err := c.begin(ctx, query, o.Resume)
 	if err != nil {
 		return Audit{ID: o.Resume}, err
 	}
-	answered, resumes, resuming := time.Now(), 0, false
+	left := 0 // resumes
+	if o.Resumable() {
+		left = maxResumes
+	}
+	answered, resuming := time.Now(), false
 	for pause := askAgain / 32; audit.Match == nil; {
 		progress(audit.Done, audit.Total)
 		if o.Begun != nil && pause >= askAgain {
@@ -184,21 +191,21 @@ func (c Client) audit(ctx context.Context, query url.Values, o AuditOptions, pro
 		if resuming {
 			ask = c.begin
 		}
-		limited, cancel := context.WithTimeout(ctx, silence)
+		limited, cancel := context.WithDeadline(ctx, answered.Add(silence))
 		next, err := ask(limited, query, audit.ID)
 		cancel()
 		switch status := statusOf(err); {
 		case err == nil:
 			if resuming {
-				resumes++
+				left--
 			}
 			audit, answered, resuming, pause = next, time.Now(), false, min(2*pause, askAgain)
-		case status == http.StatusNotFound && !resuming && resumes < maxResumes: // all instances of billing have restarted
+		case status == http.StatusNotFound && !resuming && left > 0: // all instances of billing have restarted
 			resuming = true
-		case status != 0 && (status < http.StatusInternalServerError || resumes == maxResumes), time.Since(answered) > silence:
+		case status != 0 && status < http.StatusInternalServerError, time.Since(answered) >= silence:
 			return audit, err
 		default: // without a response, or with a failure
-			resuming, pause = status != 0 && !resuming && time.Since(answered) > blip, min(2*pause, retry)
+			resuming, pause = status != 0 && !resuming && left > 0 && time.Since(answered) > blip, min(2*pause, retry)
 		}
 	}
 	return audit, nil

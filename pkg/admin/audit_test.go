@@ -165,6 +165,18 @@ func TestAnAuditIsGivenUp(t *testing.T) {
 				t.Errorf("after five resumes: %v, asked %q", err, a.asked)
 			}
 		}
+		fail := append(slices.Repeat([]answer{failing, pending}, 5), unavailable, ended)
+		if audit, err := a.audit(admin.AuditOptions{}, fail...); err != nil || audit.Match == nil {
+			t.Errorf("a blip after five resumes: %+v, %v", audit, err)
+		}
+		for _, o := range []admin.AuditOptions{{New: true}, {Account: "a"}, {Until: 7}} {
+			if _, err := a.audit(o, lost); !isStatus(err, 404) || len(a.asked) != 2 {
+				t.Errorf("what can't be resumed: %v, asked %q", err, a.asked)
+			}
+			if _, err := a.audit(o, failing); !isStatus(err, 500) || len(a.asked) != 2 {
+				t.Errorf("what can't be resumed, and fails: %v, asked %q", err, a.asked)
+			}
+		}
 		began := time.Now()
 		if _, err := a.audit(admin.AuditOptions{}, silent); !errors.Is(err, io.ErrUnexpectedEOF) || time.Since(began) < 5*time.Minute || time.Since(began) > 6*time.Minute {
 			t.Errorf("given up after %s: %v", time.Since(began), err)
@@ -173,7 +185,7 @@ func TestAnAuditIsGivenUp(t *testing.T) {
 			t.Errorf("resumed although it may be running: %q", a.asked)
 		}
 		began = time.Now()
-		if _, err := a.audit(admin.AuditOptions{}, hanging); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 6*time.Minute {
+		if _, err := a.audit(admin.AuditOptions{}, hanging); !errors.Is(err, context.DeadlineExceeded) || time.Since(began) > 5*time.Minute+time.Second {
 			t.Errorf("given up after %s: %v", time.Since(began), err)
 		}
 	})

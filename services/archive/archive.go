@@ -95,7 +95,7 @@ type Service struct {
 	failed error // of the last round; nil: it succeeded; errSeeking before the first one
 }
 
-// errSeeking: it is not known yet that the journals are those of this service.
+// errSeeking is the state until Run has found the journals.
 var errSeeking = errors.New("the journals are not found yet")
 
 // New returns the service. It contacts nothing before Run.

@@ -317,7 +317,7 @@ func (t *table) list(ctx context.Context, c *conn, index views.Index, q views.Qu
 	if q.Desc {
 		direction, compare = " DESC", "<"
 	}
-	where := []string{"gone IS NULL"} // as in load, whoever has marked a row
+	where := []string{"gone IS NULL"} // as in load
 	var position, order []string
 	var args []any
 	for i, key := range index.Keys {

@@ -2,6 +2,7 @@ package load
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -44,6 +45,9 @@ func endpoints(description []byte) (all []endpoint, err error) {
 				all = append(all, endpoint{strings.ToUpper(method), path, o.Quota})
 			}
 		}
+	}
+	if err == nil && len(all) == 0 {
+		err = errors.New("no endpoint takes an API key")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("load: description of the API: %w", err)

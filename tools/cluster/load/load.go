@@ -137,9 +137,11 @@ func newLoad(cfg Config) (*Load, error) {
 		},
 	}
 	var err error
-	l.endpoints, err = endpoints(cfg.API)
+	if l.endpoints, err = endpoints(cfg.API); err != nil {
+		return nil, err
+	}
 	l.Move(cfg.Bases...)
-	return l, err
+	return l, nil
 }
 
 func (l *Load) prepare(ctx context.Context) error {

@@ -89,8 +89,8 @@ type Config struct {
 	Table string
 	// Since restricts it to what is new since a state that is known to be right; nil: to nothing.
 	Since *Since
-	// End is the last message of the journal.
-	End func(context.Context) (uint64, error)
+	// End returns the last message of the journal that is known. If a sequence is beyond it, the journal is asked first.
+	End func(ctx context.Context, sequence uint64) (uint64, error)
 }
 
 // Since is where a comparison of new rows begins. Days that had begun, and rows of earlier messages, are left out.
@@ -115,7 +115,6 @@ func SinceState(f *account.Fold) *Since {
 type Comparison struct {
 	cfg    Config
 	upTo   uint64 // rows of later messages are left out
-	end    uint64 // a message that the journal has
 	oldest uint32 // day
 	moved  map[dayKey]uint64
 	erased map[uint64]bool
@@ -134,7 +133,7 @@ type sink interface {
 	expect(t table, key string, doc views.Doc)
 	find(t table, key string, doc views.Doc)
 	expectDay(d account.UsageDelta)
-	// findDay takes a row of the days; day is nil if no projection has written what it has, ahead that the journal does not have its message.
+	// findDay takes a row of the days. day is nil if no projection writes such a row. ahead says that its message is beyond the journal's end.
 	findDay(k dayKey, day *event.UsageDay, doc views.Doc, ahead bool)
 }
 
@@ -167,13 +166,12 @@ func (c *Comparison) Position(sequence uint64) { c.upTo = sequence }
 
 // later reports whether a row is of a message after the position. One of a message that the journal does not have is not: it is compared, and
 // differs from what is expected.
-func (c *Comparison) later(ctx context.Context, sequence uint64) (_ bool, err error) {
-	if sequence > max(c.upTo, c.end) {
-		if c.end, err = c.cfg.End(ctx); err != nil {
-			return false, err
-		}
+func (c *Comparison) later(ctx context.Context, sequence uint64) (bool, error) {
+	if sequence <= c.upTo {
+		return false, nil
 	}
-	return sequence > c.upTo && sequence <= c.end, nil
+	end, err := c.cfg.End(ctx, sequence)
+	return sequence <= end, err
 }
 
 func (c *Comparison) compares(t table) bool { return c.cfg.Table == "" || c.cfg.Table == t.name() }

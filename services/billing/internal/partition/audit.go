@@ -94,6 +94,13 @@ func (a *audits) resumes(r *auditRun) bool {
 	return r.resumes
 }
 
+// startsOver takes back that a run resumes.
+func (a *audits) startsOver(r *auditRun) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r.resumes = false
+}
+
 // share joins the running audit if it has the same options. It requires mu.
 func (a *audits) share(id auditID, o auditOptions, run func(context.Context, *auditRun)) *auditRun {
 	if r := a.running; r != nil && !r.over() && r.options == o && (r.id == id || !r.resumes) {
@@ -122,13 +129,13 @@ func (p *Partition) audit(ctx context.Context, q *event.AuditQuery) (*event.Quer
 	}
 	id := auditID(q.Id)
 	run, found := p.audits.find(id)
-	failed := found && run.over() && run.err != nil
+	failed := found && run.again && run.over() && run.err != nil // perhaps because of the parameters with which it was restarted
 	switch {
-	case !q.Look && found && !failed && !q.Again && run.options != o:
+	case !q.Look && found && !q.Again && run.options != o && (!run.over() || run.err == nil):
 		return nil, errOtherOptions()
 	case !q.Look:
 		return p.auditAnswer(ctx, p.audits.begin(id, q.Again, o, p.runAudit), true)
-	case !found, failed && run.options != o: // it may have failed because of them
+	case !found, failed && run.options != o:
 		return status(event.QueryStatus_QUERY_NOT_FOUND), nil
 	}
 	return p.auditAnswer(ctx, run, true)

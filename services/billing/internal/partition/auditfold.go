@@ -123,7 +123,9 @@ func (a *auditing) foldParts(ctx context.Context, live position, one func(*accou
 	case a.since != nil:
 		return a.foldNew(ctx, one)
 	case a.resumed != nil:
-		return a.foldFrom(a.resumed.fold, one)
+		fold := a.resumed.fold
+		a.resumed.fold = nil
+		return a.foldFrom(fold, one)
 	}
 	most := a.cfg.AuditPrincipals
 	if a.options.repair != "" {

@@ -8,7 +8,6 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/rpc"
-	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/compare"
 	"quire.dev/services/billing/internal/snapshots"
@@ -146,7 +145,8 @@ type auditing struct {
 	sum      account.Sum                   // of the parts' states at it
 	partSum  *account.Sum                  // of the part being folded
 	skipped  map[string]bool
-	end      uint64 // a message that the journal has
+	reached  uint64 // a message that the journal has
+	beyond   uint64 // the first sequence that it has not, after repeated questions; 0: none
 	accounts int
 	requests int
 	entries  int
@@ -189,7 +189,7 @@ func (a *auditing) pass(ctx context.Context, exact bool) (*event.AuditAnswer, er
 		a.begun = a.resumed.BegunMs
 	}
 	cfg := compare.Config{
-		Store: a.deps.Views, Stream: a.stream, NowMillis: a.begun, Exact: exact, Account: a.options.account, End: a.journal.LastSequence,
+		Store: a.deps.Views, Stream: a.stream, NowMillis: a.begun, Exact: exact, Account: a.options.account, End: a.journalEnd,
 	}
 	if a.options.repair != tableSnapshots {
 		cfg.Table = a.options.repair
@@ -315,27 +315,6 @@ func (a *auditing) read(ctx context.Context, c *compare.Comparison) (live positi
 		live.at, live.image, live.requests, live.chain = a.options.until, nil, false, account.Hash{}
 	}
 	return live, upTo, err
-}
-
-// ofJournal names the blocks of an account that say that they are of messages which the journal does not have. They are read as if they were
-// of the message at.
-func (a *auditing) ofJournal(ctx context.Context, table string, id event.AccountID, blocks []views.Doc, at uint64) (err error) {
-	for i := range blocks {
-		doc := &blocks[i]
-		if doc.Seq > max(at, a.end) {
-			if a.end, err = a.journal.LastSequence(ctx); err != nil {
-				return err
-			}
-		}
-		if doc.Seq <= max(at, a.end) {
-			continue
-		}
-		a.part = append(a.part, found{table: table, list: []*event.AuditDifference{{
-			Table: table, Account: uint64(id), Row: doc.ID, Field: "sequence", Expected: fmt.Sprintf("at most %d", a.end), Found: fmt.Sprint(doc.Seq),
-		}}})
-		doc.Seq = at
-	}
-	return nil
 }
 
 // compareStates compares the principals of an image with those of the fold. snapshot is the image's key, empty for the live

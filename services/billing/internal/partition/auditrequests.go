@@ -44,10 +44,15 @@ func newReplayedRequests(maxHeld int, oldest int64) *replayedRequests {
 	return &replayedRequests{maxHeld: maxHeld, oldest: oldest}
 }
 
-// apply queues changes by a message. A change has the time of its request's decision, unless it is of a late charge.
+// apply queues changes by a message. A settlement has the time of its hold, which a later decision about the same request may follow; a late
+// charge has any time.
 func (l *replayedRequests) apply(sequence uint64, changes []account.RequestChange) {
 	for i := range changes {
-		if changes[i].TimeMillis < l.oldest && !changes[i].Late {
+		oldest := l.oldest
+		if !changes[i].Decided {
+			oldest -= account.HoldMillis
+		}
+		if changes[i].TimeMillis < oldest && !changes[i].Late {
 			continue
 		}
 		run := l.run()

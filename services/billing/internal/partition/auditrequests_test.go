@@ -17,6 +17,7 @@ func TestTheLatestRequestsAreHeld(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn changes
 	maxHeld, goesBack := 1+random.IntN(5*runChanges), random.IntN(2) == 0
 	held, all := newReplayedRequests(maxHeld, 0), map[event.RequestID]*replayedRequest{}
+	holds := map[event.RequestID]int64{} // times
 	statuses := []string{account.SettlementOpen, account.SettlementServed, account.SettlementVoid}
 	var ids []event.RequestID
 	var decided []int64 // times
@@ -32,6 +33,7 @@ func TestTheLatestRequestsAreHeld(t *testing.T) {
 			case len(ids) == 0 || random.IntN(2) == 0 && !again:
 				binary.BigEndian.PutUint64(c.Request[:], uint64(len(ids)))
 				ids = append(ids, c.Request)
+				holds[c.Request] = now
 				c.Decided, c.Paid, c.CostMicros = true, true, random.Uint64()
 			default:
 				c.Request = ids[max(0, len(ids)-1-random.IntN(200))]
@@ -41,7 +43,7 @@ func TestTheLatestRequestsAreHeld(t *testing.T) {
 				decided = append(decided, now)
 				all[c.Request] = &replayedRequest{c, sequence, sequence}
 			} else if !c.Late {
-				c.TimeMillis = all[c.Request].TimeMillis
+				c.TimeMillis = holds[c.Request]
 			}
 			change := replayedRequest{c, sequence, sequence}
 			all[c.Request].change(&change)

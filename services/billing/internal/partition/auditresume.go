@@ -67,6 +67,7 @@ func (a *auditing) resume(ctx context.Context, exact bool) error {
 // startsOver logs why an audit begins with the first message although there is saved progress.
 func (a *auditing) startsOver(err error) {
 	a.log.Info("an audit begins with the first message", "reason", err)
+	a.audits.startsOver(a.run)
 }
 
 // lasts reports whether an audit that began at a time may still be resumed.
@@ -108,7 +109,7 @@ func (a *auditing) sealsSince(from uint64) auditedSeals {
 	return auditedSeals{points: seal.Restore(a.resumed.Points), count: int(a.resumed.Seals)}
 }
 
-// save saves the progress as of the message of a snapshot, if the fold has its state: once a minute, and only if the read model had this
+// save saves the progress as of the message of a snapshot, if the fold has its state: at most once in AuditProgress, and only if the read model had this
 // position at the start, nothing has differed yet, and enough entries follow for comparing requests.
 func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
 	a := p.auditing

@@ -91,7 +91,8 @@ func (a *auditing) stored(ctx context.Context, upTo, compared uint64) (map[uint6
 		}
 	}
 	if a.newest == nil && a.resumed != nil {
-		a.newest = &a.resumed.snapshot
+		newest := a.resumed.snapshot
+		a.newest = &newest
 	}
 	a.skipped = map[string]bool{}
 	return bySequence, nil

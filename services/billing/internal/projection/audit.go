@@ -33,7 +33,7 @@ func DayDoc(stream string, id event.AccountID, day *event.UsageDay, sequence uin
 // AddDelta adds a change to a day.
 func AddDelta(day *event.UsageDay, d account.UsageDelta) { addTo(day, usageItem{UsageDelta: d}) }
 
-// HasForm reports whether a day has its usage as AddDelta leaves it: in order, each key once, and none without any.
+// HasForm reports whether a day has its usage as AddDelta leaves it: in order, each key once, and none without usage.
 func HasForm(day *event.UsageDay) bool {
 	for i, u := range day.Usage {
 		if u.Used == 0 && u.Overage == 0 && u.SpentMicros == 0 || i > 0 && compareUsage(day.Usage[i-1], u) >= 0 {

@@ -53,7 +53,7 @@ type blockReader struct {
 	answer event.RecentAnswer
 }
 
-// decode returns the entries of a block. They are valid until the next call, unless the caller sets them to nil.
+// decode returns the entries of a block. The next call reuses those that the caller doesn't set to nil.
 func (b *blockReader) decode(doc views.Doc) (requests []*event.RecentRequest, err error) {
 	if b.data, err = unpack(doc, b.data[:0]); err != nil {
 		return nil, err
