@@ -91,9 +91,7 @@ func (a *archivedInstallation) generationsPass(t *testing.T) {
 	if got := a.explains(t, a.folder, requests); !slices.Equal(got, want) {
 		t.Errorf("explained:\n%s\nbefore:\n%s", got, want)
 	}
-	if out, errs, code := quire(t, a.folder, a.settings, "doctor"); code != 0 {
-		t.Errorf("doctor: %d %q %q", code, out, errs)
-	}
+	passesDoctor(t, a.folder, a.settings)
 	if err := c.end(t, syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}

@@ -59,14 +59,16 @@ func (c *command) audit(ctx context.Context, o admin.AuditOptions, head string) 
 		return fmt.Errorf("audit: %w", err)
 	}
 	o.Heads = heads
-	if o.Account == "" && o.Until == 0 && !o.New {
+	if o.Resumable() {
 		o.Begun = func(id string) {
 			fmt.Fprintf(c.stderr, "If this command is interrupted: quire audit --resume %s, with the same other flags\n", id)
 		}
 	}
 	var result admin.Audit
 	err = c.withServer(ctx, func(ctx context.Context, api admin.Client) (err error) {
-		o.Resume = cmp.Or(result.ID, o.Resume)
+		if o.Resumable() {
+			o.Resume = cmp.Or(result.ID, o.Resume)
+		}
 		result, err = c.auditing(ctx, func(ctx context.Context, progress func(done, total uint64)) (admin.Audit, error) {
 			return api.Audit(ctx, o, progress)
 		})
