@@ -71,7 +71,7 @@ console.`,
 func page(ctx context.Context, as account, ref reference) (string, error) {
 	var first string
 	for _, k := range ref.kinds {
-		address, err := url.JoinPath(as.url, k.path(), ref.id)
+		address, err := url.JoinPath(as.url, k.path(), ref.id) //nolint:gosec // parseReference has checked the id
 		if err != nil {
 			return "", UsageError{err}
 		}

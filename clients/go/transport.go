@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -101,6 +102,9 @@ func (e *brokenError) Unwrap() error { return e.cause }
 // send sends r until it succeeds, fails permanently, or runs out of retries. read handles and closes the response of a
 // success.
 func (c *Client) send(ctx context.Context, r *request, read func(*http.Response) error) error {
+	if err := r.checkPath(); err != nil {
+		return err
+	}
 	pause := initialPause
 	for attempt := 0; ; attempt++ {
 		response, err := c.attempt(ctx, r) //nolint:bodyclose // read closes it
@@ -126,11 +130,24 @@ func (c *Client) send(ctx context.Context, r *request, read func(*http.Response)
 	}
 }
 
+// checkPath refuses ids that are empty, or dots: the path would be another one.
+func (r *request) checkPath() error {
+	if r.at != nil {
+		return nil
+	}
+	for element := range strings.SplitSeq(strings.TrimPrefix(r.path, "/"), "/") {
+		if element == "" || element == "." || element == ".." {
+			return fmt.Errorf("quire: %q in %s is not an id", element, r.path)
+		}
+	}
+	return nil
+}
+
 // attempt sends r once. Its error is a connection error or an error response.
 func (c *Client) attempt(ctx context.Context, r *request) (*http.Response, error) {
 	u := r.at
 	if u == nil {
-		u = c.base.JoinPath(r.path)
+		u = c.base.JoinPath(r.path) //nolint:gosec // see checkPath
 		u.RawQuery = r.query.Encode()
 	}
 	var body io.Reader

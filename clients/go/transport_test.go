@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ type service struct {
 	answers []http.HandlerFunc
 	keys    []string        // the Idempotency-Key of each call
 	bodies  []string        // of each call
+	paths   []string        // of each call, escaped
 	waited  []time.Duration // before each repetition
 }
 
@@ -27,6 +29,7 @@ func newService(t *testing.T, answers ...http.HandlerFunc) *service {
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.keys, s.bodies = append(s.keys, r.Header.Get("Idempotency-Key")), append(s.bodies, string(body))
+		s.paths = append(s.paths, r.URL.EscapedPath())
 		s.answers[min(len(s.keys), len(s.answers))-1](w, r)
 	}))
 	t.Cleanup(s.Close)
@@ -45,6 +48,31 @@ func (s *service) client(t *testing.T, options ...Option) *Client {
 		return ctx.Err()
 	}
 	return c
+}
+
+// TestAnIDNeverNamesAnotherPath: DELETE with an id of two dots would end the account instead of a session.
+func TestAnIDNeverNamesAnotherPath(t *testing.T) {
+	s := newService(t, answerWith(http.StatusOK, `{"success":true}`))
+	c := s.client(t)
+	for _, id := range []string{"", ".", "..", "...", "../..", "a/b", "é"} {
+		calls := map[string]func() error{
+			"get":     func() error { _, err := c.Pastes.Get(t.Context(), id); return err },
+			"delete":  func() error { _, err := c.Files.Delete(t.Context(), id); return err },
+			"session": func() error { _, err := c.Account.EndSession(t.Context(), id); return err },
+			"key":     func() error { _, err := c.Keys.Revoke(t.Context(), id); return err },
+			"replay":  func() error { _, err := c.Webhooks.ReplayDelivery(t.Context(), "wh", id); return err },
+		}
+		for name, call := range calls {
+			before := len(s.paths)
+			err := call()
+			switch refused := strings.Trim(id, ".") == "" && len(id) < 3; {
+			case refused && (err == nil || len(s.paths) > before):
+				t.Errorf("%s of %q was sent: %v, %q", name, id, err, s.paths[before:])
+			case !refused && (len(s.paths) != before+1 || !strings.Contains(s.paths[before], url.PathEscape(id))):
+				t.Errorf("%s of %q: %v, %q", name, id, err, s.paths[before:])
+			}
+		}
+	}
 }
 
 func answerWith(status int, body string, header ...string) http.HandlerFunc {
