@@ -214,3 +214,29 @@ func TestARunThatResumesAnswersItsIDAlone(t *testing.T) {
 		}
 	}
 }
+
+// TestAFailedAuditShowsItsError to those who look, unless it was restarted with other parameters than theirs: then it is lost, and restarted.
+func TestAFailedAuditShowsItsError(t *testing.T) {
+	for _, c := range []struct {
+		name      string
+		options   auditOptions
+		restarted bool
+		lost      bool
+	}{
+		{"the same parameters", auditOptions{deep: true}, false, false},
+		{"other parameters", auditOptions{}, false, false},
+		{"a repair", auditOptions{repair: "ledger"}, false, false},
+		{"restarted", auditOptions{deep: true}, true, false},
+		{"restarted with other parameters", auditOptions{}, true, true},
+	} {
+		p, id, run := &Partition{audits: newAudits()}, auditID{1}, &auditRun{task: newTask(), options: c.options}
+		run.err = errors.New("the store is away")
+		close(run.done)
+		p.audits.known[id] = knownAudit{run, c.restarted}
+		answer, err := p.audit(t.Context(), &event.AuditQuery{Id: id[:], Look: true, Deep: true})
+		if lost := err == nil && answer.Status == event.QueryStatus_QUERY_NOT_FOUND; lost != c.lost || !lost && !errors.Is(err, run.err) {
+			t.Errorf("%s: %v, %v", c.name, answer, err)
+		}
+		p.audits.cancel()
+	}
+}

@@ -74,19 +74,18 @@ func (a *auditing) stored(ctx context.Context, upTo, compared uint64) (map[uint6
 		switch {
 		case s.Sequence > end && a.options.until == 0:
 			a.kept = append(a.kept, a.snapshotFound(s, "sequence", fmt.Sprintf("at most %d", end), fmt.Sprint(s.Sequence)))
-		case s.Sequence > upTo || s.Version > account.CodeVersion:
-		case a.resumed != nil && s.Sequence <= a.from() && (a.options.deep || count < auditedSnapshots):
-			count++
-			a.earlier++
-			if err := a.unchanged(ctx, s); err != nil {
-				return nil, err
-			}
-		case s.Sequence <= a.from():
-		case a.options.deep || count < auditedSnapshots:
+		case s.Sequence > upTo || s.Version > account.CodeVersion || !a.options.deep && count == auditedSnapshots:
+		case s.Sequence > a.from():
 			count++
 			bySequence[s.Sequence] = append(bySequence[s.Sequence], s)
 			if a.newest == nil && s.Version == account.CodeVersion && s.Sequence <= compared {
 				a.newest = &s
+			}
+		case a.resumed != nil:
+			count++
+			a.earlier++
+			if err := a.unchanged(ctx, s); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -105,7 +104,7 @@ func (a *auditing) unchanged(ctx context.Context, s snapshots.Snapshot) error {
 	case errors.Is(err, blob.ErrNotFound): // deleted meanwhile
 		return nil
 	case errors.Is(err, snapshots.ErrDamaged):
-		a.kept = append(a.kept, a.snapshotFound(s, "", "as billing wrote it", err.Error()))
+		a.kept = append(a.kept, a.damaged(s, err))
 		return nil
 	}
 	return err
@@ -128,6 +127,15 @@ func (a *auditing) snapshotFound(s snapshots.Snapshot, field, expected, value st
 	}}
 }
 
+func (a *auditing) damaged(s snapshots.Snapshot, err error) found {
+	return a.snapshotFound(s, "", "as billing wrote it", err.Error())
+}
+
+// differs reports whether the parts that have ended found a difference of the snapshot.
+func (a *auditing) differs(s snapshots.Snapshot) bool {
+	return slices.ContainsFunc(a.kept, func(f found) bool { return f.snapshot != nil && f.snapshot.Key == s.Key })
+}
+
 // compareSnapshot compares a snapshot with the fold at its sequence. whole says that the fold keeps all principals. Of parts only the
 // sum of the newest snapshot is kept, since it takes 40 bytes for each principal.
 func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s snapshots.Snapshot, whole bool) error {
@@ -137,9 +145,8 @@ func (a *auditing) compareSnapshot(ctx context.Context, fold *account.Fold, s sn
 		a.skipped[s.Key] = true
 		return nil
 	case errors.Is(err, snapshots.ErrDamaged):
-		named := func(f found) bool { return f.snapshot != nil && f.snapshot.Key == s.Key } // by an earlier part
-		if !slices.ContainsFunc(a.kept, named) {
-			a.part = append(a.part, a.snapshotFound(s, "", "as billing wrote it", err.Error()))
+		if !a.differs(s) { // in an earlier part
+			a.part = append(a.part, a.damaged(s, err))
 		}
 		return nil
 	case err != nil:
@@ -186,8 +193,7 @@ func (a *auditing) keepSum() error {
 
 // compareSum compares the hash of the newest snapshot, of which all principals are right, with that of the parts' states.
 func (a *auditing) compareSum() error {
-	differs := func(f found) bool { return f.snapshot != nil && f.snapshot.Key == a.newest.Key }
-	if a.partSum == nil || a.skipped[a.newest.Key] || slices.ContainsFunc(a.kept, differs) {
+	if a.partSum == nil || a.skipped[a.newest.Key] || a.differs(*a.newest) {
 		return nil
 	}
 	hash, err := a.sum.Hash()
