@@ -255,7 +255,7 @@ func manual(out *os.File) *cobra.Command {
 		Args:  Exactly(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			const readableFolder = 0o755
-			if err := os.MkdirAll(args[0], readableFolder); err != nil {
+			if err := os.MkdirAll(args[0], readableFolder); err != nil { //nolint:gosec // manual pages are for everybody
 				return fmt.Errorf("write the manual pages: %w", err)
 			}
 			cmd.Root().DisableAutoGenTag = true

@@ -34,11 +34,11 @@ func ParseCredits(s string) (Credits, error) {
 
 // String formats the amount as the service does, with six places.
 func (c Credits) String() string {
-	sign, n := "", uint64(c)
+	sign, whole, rest := "", c/micros, c%micros
 	if c < 0 {
-		sign, n = "-", -n
+		sign, whole, rest = "-", -whole, -rest
 	}
-	return fmt.Sprintf("%s%d.%06d", sign, n/micros, n%micros)
+	return fmt.Sprintf("%s%d.%06d", sign, whole, rest)
 }
 
 // MarshalText is String.

@@ -233,15 +233,18 @@ const (
 	chargeWaived = 0xFF
 )
 
+// signed reads a number in two's complement.
+func signed(data []byte) int64 { return int64(binary.BigEndian.Uint64(data)) } //nolint:gosec // the bits are kept
+
 // decodeEntry reads an entry as docs/journal.md (Receipts) describes it.
 func decodeEntry(number int64, receipt string, data []byte) *ChainEntry {
 	month, charge, key := binary.BigEndian.Uint32(data[9:]), data[14], binary.BigEndian.Uint32(data[23:])
 	e := &ChainEntry{
 		Number: number, Receipt: receipt, Entry: hex.EncodeToString(data),
 		Kind:   word(data[0], "", "begins", "admitted", "undone", "free", "late", "ledger"),
-		Time:   time.UnixMilli(int64(binary.BigEndian.Uint64(data[1:]))).UTC(),
+		Time:   time.UnixMilli(signed(data[1:])).UTC(),
 		Month:  fmt.Sprintf("%d-%02d", month/100, month%100),
-		Amount: Credits(binary.BigEndian.Uint64(data[15:])),
+		Amount: Credits(signed(data[15:])),
 		QuotaKey: word(data[13], "", "pastes.create", "pastes.get", "pastes.update", "pastes.delete", "files.upload", "files.get", "files.delete",
 			"pasteLite.create", "pasteLite.get", "pasteLite.update", "pasteLite.delete", "pasteLite.list", "files.list"),
 	}

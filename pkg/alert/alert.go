@@ -6,6 +6,7 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -212,4 +213,4 @@ func Of(a *event.Alert) Payload {
 // Encode returns the payload as JSON, always the same bytes for the same alert, because deliveries are signed.
 func Encode(a *event.Alert) ([]byte, error) { return json.Marshal(Of(a)) }
 
-func credits(micros uint64) string { return plan.Micros(micros).String() }
+func credits(micros uint64) string { return plan.Micros(num.Int64(micros)).String() }

@@ -19,6 +19,7 @@ import (
 	"sync"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // ErrInvalid means that a key or token was not made with this secret.
@@ -169,9 +170,9 @@ func (s *Secret) Parse(text string) (Key, error) {
 		return v
 	}
 	k := Key{Nonce: next(longDigits, math.MaxUint64), Account: event.AccountID(next(longDigits, math.MaxUint64))}
-	k.Number = uint32(next(shortDigits, math.MaxUint32))
-	k.Version = uint32(next(shortDigits, math.MaxUint32))
-	k.Secret = SecretID(next(secretDigits, math.MaxUint16))
+	k.Number = num.Uint32(next(shortDigits, math.MaxUint32))
+	k.Version = num.Uint32(next(shortDigits, math.MaxUint32))
+	k.Secret = SecretID(num.Uint16(next(secretDigits, math.MaxUint16)))
 	var given [macBytes]byte
 	binary.BigEndian.PutUint64(given[:8], next(longDigits, math.MaxUint64))
 	binary.BigEndian.PutUint64(given[8:], next(longDigits, math.MaxUint64))
@@ -269,7 +270,7 @@ func (s *Secret) CheckLink(path string, expiresUnix int64, signature string) boo
 }
 
 func (k *subkeys) linkMAC(path string, expiresUnix int64) []byte {
-	return k.link.mac(binary.BigEndian.AppendUint64([]byte(path+"\x00"), uint64(expiresUnix)))[:macBytes]
+	return k.link.mac(binary.BigEndian.AppendUint64([]byte(path+"\x00"), num.Bits(expiresUnix)))[:macBytes]
 }
 
 // SignSession turns a random session id into the cookie's value.

@@ -6,6 +6,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/wait"
 )
 
@@ -92,7 +93,7 @@ func (f *applier) handle(ctx context.Context, m journal.Message) error {
 // what is queued.
 func (f *applier) queue(m *message, groups []settlements) {
 	m.state = f.state.Snapshot()
-	m.unsettled.Store(int32(len(groups)))
+	m.unsettled.Store(num.Int32(len(groups)))
 	for i := range groups {
 		groups[i].message = m
 	}

@@ -10,6 +10,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // entry is a document, or an earlier version of one, as readers see it. It is immutable.
@@ -42,8 +43,8 @@ type cacheKey struct {
 
 func newCache(maxBytes int) (*otter.Cache[cacheKey, *entry], error) {
 	cache, err := otter.New(&otter.Options[cacheKey, *entry]{
-		MaximumWeight: uint64(maxBytes),
-		Weigher:       func(_ cacheKey, e *entry) uint32 { return uint32(e.bytes) },
+		MaximumWeight: num.Uint64(maxBytes),
+		Weigher:       func(_ cacheKey, e *entry) uint32 { return num.Uint32(e.bytes) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("new cache of %d bytes: %w", maxBytes, err)

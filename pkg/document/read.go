@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/trace"
 	"quire.dev/pkg/views"
@@ -193,7 +194,7 @@ func (r *reader) refuse(job *readJob) {
 	defer job.done()
 	answers := r.newAnswers(job.request, len(job.indexes))
 	for _, i := range job.indexes {
-		a := answers.next(uint32(i), 0)
+		a := answers.next(num.Uint32(i), 0)
 		a.Unavailable = true
 	}
 	answers.flush()
@@ -366,7 +367,7 @@ func (r *reader) answer(job *readJob, f found) {
 	for _, i := range job.indexes {
 		read := job.batch.Reads[i]
 		if id, ok := idempotencyID(read.IdempotencyId); ok {
-			answers.outcome(uint32(i), f.outcomes[id], job.batch.NowMs)
+			answers.outcome(num.Uint32(i), f.outcomes[id], job.batch.NowMs)
 			continue
 		}
 		current := f.documents[read.Item]
@@ -375,11 +376,11 @@ func (r *reader) answer(job *readJob, f found) {
 		}
 		switch {
 		case read.ListVersions > 0:
-			answers.versions(uint32(i), current.doc, f.heads, read, job.batch.NowMs)
+			answers.versions(num.Uint32(i), current.doc, f.heads, read, job.batch.NowMs)
 		case earlier(current.doc, read, job.batch.NowMs):
-			answers.version(uint32(i), current.doc, f.versions[versionID(read.Item, read.Version)], read)
+			answers.version(num.Uint32(i), current.doc, f.versions[versionID(read.Item, read.Version)], read)
 		default:
-			answers.document(uint32(i), current, read, job.batch.NowMs)
+			answers.document(num.Uint32(i), current, read, job.batch.NowMs)
 		}
 	}
 	r.metrics.fromView.Add(float64(len(job.indexes)))

@@ -3,6 +3,8 @@ package event
 import (
 	"crypto/sha256"
 	"encoding/binary"
+
+	"quire.dev/pkg/num"
 )
 
 // Kinds of the messages of a billing journal: docs/journal.md, Streams and subjects. From KindSettled on there is one for each of
@@ -18,7 +20,7 @@ const (
 func Kinds(partition int) map[string]byte {
 	kinds := map[string]byte{UsageSubject(partition): KindUsage, AccountSubject(partition): KindCommands, PricesSubject(partition): KindPrices}
 	for i, domain := range Documents() {
-		kinds[domain.SettleSubject(partition)] = KindSettled + byte(i) //nolint:gosec // there are few
+		kinds[domain.SettleSubject(partition)] = KindSettled + num.Uint8(i)
 	}
 	return kinds
 }
@@ -27,9 +29,9 @@ func Kinds(partition int) map[string]byte {
 func Digest(sequence uint64, timeNanos int64, kind byte, subject string, data []byte) [sha256.Size]byte {
 	var space [96]byte // a head with any subject of a billing journal
 	head := binary.BigEndian.AppendUint64(space[:0], sequence)
-	head = binary.BigEndian.AppendUint64(head, uint64(timeNanos)) //nolint:gosec // as two's complement
+	head = binary.BigEndian.AppendUint64(head, num.Bits(timeNanos))
 	head = append(head, kind)
-	head = binary.BigEndian.AppendUint16(head, uint16(len(subject))) //nolint:gosec // of a NATS subject
+	head = binary.BigEndian.AppendUint16(head, num.Uint16(len(subject)))
 	head = append(head, subject...)
 	h := sha256.New()
 	h.Write(head)

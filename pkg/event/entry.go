@@ -3,6 +3,8 @@ package event
 import (
 	"crypto/sha256"
 	"encoding/binary"
+
+	"quire.dev/pkg/num"
 )
 
 // EntryBytes is the size of an encoded entry of an account's chain.
@@ -38,10 +40,10 @@ type Entry struct {
 // Encode writes the entry as the chain has it.
 func (e *Entry) Encode(to *[EntryBytes]byte) {
 	to[0] = byte(e.Kind)
-	binary.BigEndian.PutUint64(to[1:], uint64(e.TimeMs))
+	binary.BigEndian.PutUint64(to[1:], num.Bits(e.TimeMs))
 	binary.BigEndian.PutUint32(to[9:], e.Month)
 	to[13], to[14] = e.QuotaKey, e.Charge
-	binary.BigEndian.PutUint64(to[15:], uint64(e.Micros))
+	binary.BigEndian.PutUint64(to[15:], num.Bits(e.Micros))
 	binary.BigEndian.PutUint32(to[23:], e.Key)
 	copy(to[27:], e.Request[:])
 }
@@ -49,8 +51,8 @@ func (e *Entry) Encode(to *[EntryBytes]byte) {
 // DecodeEntry reads an encoded entry. Every value is possible: only the chain tells whether an entry is right.
 func DecodeEntry(data *[EntryBytes]byte) Entry {
 	return Entry{
-		Kind: EntryKind(data[0]), TimeMs: int64(binary.BigEndian.Uint64(data[1:])), Month: binary.BigEndian.Uint32(data[9:]),
-		QuotaKey: data[13], Charge: data[14], Micros: int64(binary.BigEndian.Uint64(data[15:])),
+		Kind: EntryKind(data[0]), TimeMs: num.FromBits(binary.BigEndian.Uint64(data[1:])), Month: binary.BigEndian.Uint32(data[9:]),
+		QuotaKey: data[13], Charge: data[14], Micros: num.FromBits(binary.BigEndian.Uint64(data[15:])),
 		Key: binary.BigEndian.Uint32(data[23:]), Request: RequestID(data[27:]),
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"quire.dev/pkg/num"
 )
 
 // ErrBadID means that text is not an id of the requested kind.
@@ -60,10 +62,8 @@ func ParseAccountID(s string) (AccountID, error) {
 // library would bring context and database/sql into every fold.
 func NewRequestID() RequestID {
 	var id RequestID
+	binary.BigEndian.PutUint64(id[:8], num.Uint64(time.Now().UnixMilli())<<16)
 	rand.Read(id[6:])
-	ms := uint64(time.Now().UnixMilli())
-	binary.BigEndian.PutUint16(id[:2], uint16(ms>>32))
-	binary.BigEndian.PutUint32(id[2:6], uint32(ms))
 	id[6] = id[6]&0x0f | 0x70
 	id[8] = id[8]&0x3f | 0x80
 	return id
@@ -181,7 +181,7 @@ func Partition(key []byte, count int) int {
 	if count <= 1 {
 		return 0
 	}
-	return int(xxhash.Sum64(key) % uint64(count))
+	return num.Int(xxhash.Sum64(key) % uint64(count))
 }
 
 // ItemPartition is Partition of a document's id.

@@ -6,6 +6,8 @@ import (
 	"io"
 
 	"github.com/planetscale/vtprotobuf/protohelpers"
+
+	"quire.dev/pkg/num"
 )
 
 // Fields that DecodeRequests decodes itself, by message.
@@ -101,10 +103,10 @@ func delimited(whole []byte) (number int32, value []byte) {
 		return 0, nil
 	}
 	length, m := binary.Uvarint(whole[n:])
-	if m <= 0 || length != uint64(len(whole)-n-m) {
+	if m <= 0 || length != num.Uint64(len(whole)-n-m) {
 		return 0, nil
 	}
-	return int32(tag >> 3), whole[n+m:] // the generated code truncates an oversized number too
+	return int32(tag >> 3), whole[n+m:] //nolint:gosec // the generated code truncates an oversized number too
 }
 
 func (d *requestDecoder) decode(data []byte) error {

@@ -1,6 +1,10 @@
 package event
 
-import "time"
+import (
+	"time"
+
+	"quire.dev/pkg/num"
+)
 
 // FormatTime formats Unix milliseconds by RFC 3339, in UTC with milliseconds, as in the API and webhooks.
 func FormatTime(ms int64) string {
@@ -12,5 +16,5 @@ func AppendTime(to []byte, ms int64) []byte {
 	t := time.UnixMilli(ms).UTC()
 	to = t.AppendFormat(to, time.RFC3339)
 	part := t.Nanosecond() / int(time.Millisecond)
-	return append(to[:len(to)-1], '.', byte('0'+part/100), byte('0'+part/10%10), byte('0'+part%10), 'Z')
+	return append(to[:len(to)-1], '.', num.Uint8('0'+part/100), num.Uint8('0'+part/10%10), num.Uint8('0'+part%10), 'Z')
 }

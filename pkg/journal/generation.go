@@ -12,6 +12,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"quire.dev/pkg/num"
 )
 
 // A journal that is kept forever consists of generations: streams that follow one another without a gap in the sequences. The first one
@@ -153,7 +155,7 @@ func (j *Journal) newest(ctx context.Context) (extent, error) {
 	next, nextErr := j.extent(ctx, all[1-at])
 	switch {
 	case nextErr == nil && (missing || next.number > e.number):
-		j.open.Store(int32(1 - at))
+		j.open.Store(num.Int32(1 - at))
 		return next, nil
 	case nextErr == nil || errors.Is(nextErr, ErrNoStream):
 		return e, err

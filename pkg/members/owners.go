@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"github.com/cespare/xxhash/v2"
+
+	"quire.dev/pkg/num"
 )
 
 // Owners returns the members that fold a partition: the requested number with the highest scores, highest first, or all if
@@ -33,7 +35,7 @@ func Owners(members []string, partition, replicas int) []string {
 // score must be the same in every process and version. Members with different scores would both fold a partition, or neither
 // would.
 func score(member string, partition int) uint64 {
-	return mix(xxhash.Sum64String(member) ^ mix(uint64(partition)))
+	return mix(xxhash.Sum64String(member) ^ mix(num.Uint64(partition)))
 }
 
 // mix spreads neighboring numbers over all 64 bits: the finalizer of SplitMix64.

@@ -15,6 +15,8 @@ import (
 	"strings"
 
 	"github.com/minio/highwayhash"
+
+	"quire.dev/pkg/num"
 )
 
 // Layout of a record: its length (4 bytes; top bit: it has headers), sequence (8; top bits: erased, tombstone), time (8),
@@ -78,7 +80,7 @@ func parse(h *highwayhash.Digest64, buf []byte, length int64) (record, bool) {
 	return record{
 		Length:    length,
 		Sequence:  sequence &^ (erasedBit | tombstoneBit),
-		Time:      int64(binary.LittleEndian.Uint64(head[12:])),
+		Time:      num.FromBits(binary.LittleEndian.Uint64(head[12:])),
 		Subject:   data[:subject],
 		Header:    data[from : from+headers],
 		Message:   data[from+headers : end],

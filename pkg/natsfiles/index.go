@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"quire.dev/pkg/num"
 )
 
 const (
@@ -72,7 +74,7 @@ func (x *index) readParts(f *fields) {
 	}
 	plain := true
 	for range f.count() {
-		b := indexedBlock{number: uint32(f.number()), bytes: f.number(), first: f.number()}
+		b := indexedBlock{number: num.Uint32(f.number()), bytes: f.number(), first: f.number()}
 		b.firstTime = f.time() + x.firstTime
 		b.last = f.number()
 		b.lastTime = f.time() + x.firstTime
@@ -125,7 +127,7 @@ func (x index) describes(blocks []blockFile, n int) bool {
 	}
 	for i, known := range x.blocks[:n] {
 		b := blocks[i]
-		if b.Index != known.number || uint64(b.Size) < known.bytes || filepath.Base(filepath.Dir(b.Path)) != messagesFolder {
+		if b.Index != known.number || num.Uint64(b.Size) < known.bytes || filepath.Base(filepath.Dir(b.Path)) != messagesFolder {
 			return false
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/minio/highwayhash"
+
+	"quire.dev/pkg/num"
 )
 
 // ErrNoRecord means that the files have no valid record of a message.
@@ -189,7 +191,7 @@ func (r *Reader) rest() []byte {
 // fill reads ahead from the offset on, at least least bytes if the file has them.
 func (r *Reader) fill(least int64) error {
 	if room := int64(cap(r.buf)); room < least || room > keptBuffer && least <= keptBuffer {
-		r.buf = make([]byte, max(readAhead, 1<<bits.Len64(uint64(least-1))))
+		r.buf = make([]byte, max(readAhead, 1<<bits.Len64(num.Uint64(least-1))))
 	}
 	n, err := r.file.ReadAt(r.buf[:cap(r.buf)], r.offset)
 	if err != nil && !errors.Is(err, io.EOF) {

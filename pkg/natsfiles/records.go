@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"github.com/minio/highwayhash"
+
+	"quire.dev/pkg/num"
 )
 
 // span is the range of sequences in one block.
@@ -93,7 +95,7 @@ func (a *added) take(r record) {
 		a.others = true
 		return
 	}
-	a.bytes += uint64(r.Length)
+	a.bytes += num.Uint64(r.Length)
 	a.messages[string(r.Subject)]++
 }
 

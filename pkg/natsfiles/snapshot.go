@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/s2"
+
+	"quire.dev/pkg/num"
 )
 
 // snapshotBlock is the size at which a snapshot begins the next block, the same as the server's block size.
@@ -87,10 +89,10 @@ func (s Snapshot) WriteTo(w io.Writer, next func() (Message, bool, error)) error
 // AppendRecord appends a message's record to a block of a stream.
 func AppendRecord(block []byte, stream string, index uint32, m Message) []byte {
 	at := len(block)
-	block = binary.LittleEndian.AppendUint32(block, uint32(headerBytes+len(m.Subject)+len(m.Data)+checksumBytes))
+	block = binary.LittleEndian.AppendUint32(block, num.Uint32(headerBytes+len(m.Subject)+len(m.Data)+checksumBytes))
 	block = binary.LittleEndian.AppendUint64(block, m.Sequence)
 	block = binary.LittleEndian.AppendUint64(block, uint64(m.Time.UnixNano()))
-	block = binary.LittleEndian.AppendUint16(block, uint16(len(m.Subject)))
+	block = binary.LittleEndian.AppendUint16(block, num.Uint16(len(m.Subject)))
 	block = append(block, m.Subject...)
 	block = append(block, m.Data...)
 	return sum(blockHash(stream, index), block, block[at+4:at+20], []byte(m.Subject), m.Data)

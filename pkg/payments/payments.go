@@ -16,6 +16,8 @@ import (
 	"math/bits"
 	"net/http"
 	"time"
+
+	"quire.dev/pkg/num"
 )
 
 // Errors that a Provider wraps. Any other error means that the provider refused the request, which had no effect.
@@ -237,8 +239,8 @@ func (p Payment) KeptCreditsMicros() int64 {
 		return p.CreditsMicros * boolInt(kept > 0)
 	}
 	high, low := bits.Mul64(uint64(p.CreditsMicros), uint64(kept))
-	quotient, _ := bits.Div64(high, low, uint64(p.AmountMinor)) // below CreditsMicros, since kept is below AmountMinor
-	return int64(quotient)
+	quotient, _ := bits.Div64(high, low, num.Uint64(p.AmountMinor)) // below CreditsMicros, since kept is below AmountMinor
+	return num.Int64(quotient)
 }
 
 func boolInt(b bool) int64 {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"quire.dev/pkg/num"
 )
 
 // Micros is an amount of credits in millionths.
@@ -23,9 +25,9 @@ var ErrCreditSyntax = errors.New("not an amount of credits: a decimal number wit
 // String returns the amount with six places: "0.000500".
 func (m Micros) String() string {
 	var buf [24]byte // the longest text has 21 bytes
-	out, v := buf[:0], uint64(m)
+	out, v := buf[:0], num.Abs(m)
 	if m < 0 {
-		out, v = append(out, '-'), -v
+		out = append(out, '-')
 	}
 	out = strconv.AppendUint(out, v/uint64(Credit), 10)
 	// A digit 1 before the six places keeps their leading zeros. The point replaces it.

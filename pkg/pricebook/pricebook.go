@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -47,7 +48,7 @@ func Of(b *event.PriceBook) *plan.Book {
 func Configured(book *plan.Book) *event.PriceBook {
 	free := &book.Plans[plan.Free]
 	b := &event.PriceBook{
-		AnonymousLimit: uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,
+		AnonymousLimit: num.Uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,
 		FreeStorageBytes: free.FreeStorageBytes, StorageCentsPerGbMonth: free.StorageCentsPerGBMonth,
 	}
 	for _, tier := range plan.Tiers() {
@@ -59,8 +60,8 @@ func Configured(book *plan.Book) *event.PriceBook {
 // Applied is a price book to apply at a time, without the time of its message. Equal books for equal times have equal ids.
 func Applied(book *plan.Book, effectiveMillis int64) (*event.PriceBook, error) {
 	b := &event.PriceBook{
-		AnonymousLimit: uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,
-		CreditPriceMicros: uint64(book.CreditPrice), EffectiveMs: effectiveMillis,
+		AnonymousLimit: num.Uint32(book.AnonymousLimit), AnonymousWindowMs: book.AnonymousWindowMillis,
+		CreditPriceMicros: num.Uint64(book.CreditPrice), EffectiveMs: effectiveMillis,
 	}
 	for _, tier := range book.Tiers() {
 		t, of := tierEvent(book, tier), &book.Plans[tier]
@@ -80,7 +81,7 @@ func tierEvent(book *plan.Book, tier plan.Tier) *event.TierPlan {
 	for _, key := range plan.QuotaKeys() {
 		term := book.Plans[tier].Terms[key]
 		t.Terms = append(t.Terms, &event.Term{
-			QuotaKey: uint32(key), Limit: term.Limit, PriceMicros: uint64(term.Price), Overage: term.Overage,
+			QuotaKey: uint32(key), Limit: term.Limit, PriceMicros: num.Uint64(term.Price), Overage: term.Overage,
 		})
 	}
 	return t

@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"quire.dev/pkg/num"
 )
 
 // ErrEntry: data is not an entry of the log.
@@ -47,7 +49,7 @@ const fixed = 1 + 2 + 8 + 8 + 4 + sha256.Size + tlog.HashSize
 func Digest(partition int, sequence uint64, stored time.Time, subject string, data []byte) Message {
 	return Message{
 		Partition: partition, Sequence: sequence, Time: stored, Subject: subject,
-		Size: uint32(len(data)), //nolint:gosec // at most 8 MB
+		Size: num.Uint32(len(data)),
 		Data: sha256.Sum256(data), Items: root(items(data)),
 	}
 }
@@ -56,7 +58,7 @@ func Digest(partition int, sequence uint64, stored time.Time, subject string, da
 func (m Message) Encode() []byte {
 	data := make([]byte, 0, fixed+len(m.Subject))
 	data = header(data, kindMessage, m.Partition, m.Sequence)
-	data = binary.BigEndian.AppendUint64(data, uint64(m.Time.UnixNano())) //nolint:gosec // as two's complement
+	data = binary.BigEndian.AppendUint64(data, num.Bits(m.Time.UnixNano()))
 	data = binary.BigEndian.AppendUint32(data, m.Size)
 	data = append(data, m.Data[:]...)
 	data = append(data, m.Items[:]...)
@@ -67,7 +69,7 @@ func (m Message) Encode() []byte {
 func (r Rewind) Encode() []byte { return header(nil, kindRewind, r.Partition, r.Sequence) }
 
 func header(data []byte, kind byte, partition int, sequence uint64) []byte {
-	data = binary.BigEndian.AppendUint16(append(data, kind), uint16(partition)) //nolint:gosec // there are at most 256
+	data = binary.BigEndian.AppendUint16(append(data, kind), num.Uint16(partition))
 	return binary.BigEndian.AppendUint64(data, sequence)
 }
 
@@ -86,7 +88,7 @@ func Decode(data []byte) (any, error) {
 		return nil, fmt.Errorf("%w: it has kind %d and %d bytes", ErrEntry, data[0], len(data))
 	}
 	m := Message{Partition: partition, Sequence: sequence, Subject: string(data[fixed:])}
-	m.Time = time.Unix(0, int64(binary.BigEndian.Uint64(data[head:]))).UTC() //nolint:gosec // as two's complement
+	m.Time = time.Unix(0, num.FromBits(binary.BigEndian.Uint64(data[head:]))).UTC()
 	m.Size = binary.BigEndian.Uint32(data[head+8:])
 	copy(m.Data[:], data[head+12:])
 	copy(m.Items[:], data[head+12+sha256.Size:])

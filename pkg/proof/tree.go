@@ -7,6 +7,8 @@ import (
 	"iter"
 	"math/bits"
 	"slices"
+
+	"quire.dev/pkg/num"
 )
 
 // Key is an account's place in a tree.
@@ -103,7 +105,7 @@ func (l *Leaf) root() Root {
 func join(bit int, left, right *Root) Root {
 	var data [3 + 2*RootBytes]byte
 	data[0] = 1
-	binary.BigEndian.PutUint16(data[1:], uint16(bit)) //nolint:gosec // below keyBits
+	binary.BigEndian.PutUint16(data[1:], num.Uint16(bit))
 	return Root{Hash: sha256.Sum256(right.AppendTo(left.AppendTo(data[:3]))), Sums: left.Sums.plus(right.Sums)}
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"quire.dev/pkg/num"
 )
 
 var errIndex = errors.New("index is malformed")
@@ -59,10 +61,10 @@ func appendIndex(b []byte, x *index, t *trailer) []byte {
 		f := &x.frames[i]
 		lowest, over := uint64(0), uint64(0) // no request
 		if f.requests.any {
-			lowest, over = uint64(f.requests.lowest-t.requests.lowest), uint64(f.requests.highest-f.requests.lowest)+1
+			lowest, over = num.Uint64(f.requests.lowest-t.requests.lowest), num.Uint64(f.requests.highest-f.requests.lowest)+1
 		}
 		for _, v := range []uint64{
-			uint64(f.stored), uint64(f.length), f.last - f.first, uint64(f.earliest - t.earliest), uint64(f.latest - f.earliest), lowest, over,
+			uint64(f.stored), uint64(f.length), f.last - f.first, num.Uint64(f.earliest - t.earliest), num.Uint64(f.latest - f.earliest), lowest, over,
 		} {
 			b = binary.AppendUvarint(b, v)
 		}
@@ -92,8 +94,8 @@ func hasPosition(b []byte, position int) bool {
 		b = b[size:]
 		var v uint64
 		v, size = binary.Uvarint(b)
-		if next += v; next >= uint64(position) {
-			return next == uint64(position)
+		if next += v; next >= num.Uint64(position) {
+			return next == num.Uint64(position)
 		}
 		next++
 	}
@@ -160,7 +162,7 @@ func (c *cutter) number(most uint64) uint64 {
 
 // count is a number of entries that take at least size bytes each.
 func (c *cutter) count(most, size int) int {
-	n := int(c.number(uint64(most)))
+	n := num.Int(c.number(num.Uint64(most)))
 	if n > len(c.rest)/size {
 		c.fail("%d entries in %d bytes", n, len(c.rest))
 		return 0
@@ -199,7 +201,7 @@ func (c *cutter) positions(most int) []byte {
 	all := c.rest
 	next := 0
 	for range c.count(most, 1) {
-		next += int(c.number(maxPrincipals)) + 1
+		next += num.Int(c.number(maxPrincipals)) + 1
 		if next > most {
 			c.fail("position %d of %d", next-1, most)
 		}
@@ -214,19 +216,19 @@ func (c *cutter) positions(most int) []byte {
 // frame is an entry without its place in the segment: last is relative to the first message.
 func (c *cutter) frame(t *trailer) frame {
 	f := frame{
-		stored: uint32(c.number(math.MaxUint32)), length: uint32(c.number(math.MaxUint32)),
+		stored: num.Uint32(c.number(math.MaxUint32)), length: num.Uint32(c.number(math.MaxUint32)),
 		last:     c.number(t.last - t.first),
-		earliest: t.earliest + int64(c.number(uint64(t.latest-t.earliest))),
+		earliest: t.earliest + num.Int64(c.number(num.Uint64(t.latest-t.earliest))),
 	}
-	f.latest = f.earliest + int64(c.number(uint64(t.latest-f.earliest)))
+	f.latest = f.earliest + num.Int64(c.number(num.Uint64(t.latest-f.earliest)))
 	over := uint64(0)
 	if t.requests.any {
-		over = uint64(t.requests.highest - t.requests.lowest)
+		over = num.Uint64(t.requests.highest - t.requests.lowest)
 	}
 	lowest, size := c.number(over), c.number(over+1)
 	if size > 0 && t.requests.any {
-		f.requests = span{lowest: t.requests.lowest + int64(lowest), any: true}
-		f.requests.highest = f.requests.lowest + int64(min(size-1, over-lowest))
+		f.requests = span{lowest: t.requests.lowest + num.Int64(lowest), any: true}
+		f.requests.highest = f.requests.lowest + num.Int64(min(size-1, over-lowest))
 	}
 	copy(f.before[:], c.bytes(len(Hash{})))
 	return f

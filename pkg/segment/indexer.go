@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+
+	"quire.dev/pkg/num"
 )
 
 // indexer collects the index of a segment while its messages pass.
@@ -61,7 +63,7 @@ func (x *indexer) add(m Message, found *Mentions) {
 		x.first = m.Sequence
 	}
 	x.next = m.Sequence + 1
-	f, number := &x.frames[len(x.frames)-1], uint32(len(x.frames))
+	f, number := &x.frames[len(x.frames)-1], num.Uint32(len(x.frames))
 	f.last = m.Sequence
 	f.earliest, f.latest = min(f.earliest, m.TimeNanos), max(f.latest, m.TimeNanos)
 	f.requests.add(span{lowest: found.lowest, highest: found.highest, any: found.requests})
@@ -104,7 +106,7 @@ func (p *principals) add(set []uint32, ids []uint64, frame uint32) []uint32 {
 	for _, id := range ids {
 		n, ok := p.numbers[id]
 		if !ok {
-			n = uint32(len(p.ids))
+			n = num.Uint32(len(p.ids))
 			p.numbers[id] = n
 			p.ids, p.frames = append(p.ids, id), append(p.frames, 0)
 		}

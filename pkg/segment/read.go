@@ -9,6 +9,8 @@ import (
 	"io"
 
 	"github.com/klauspost/compress/zstd"
+
+	"quire.dev/pkg/num"
 )
 
 // tailBytes is what a reader of an index reads first. Most indexes are smaller; others take a second read.
@@ -189,7 +191,7 @@ func (a *Archive) decompress(stored []byte, length int, space []byte) ([]byte, e
 	if err := head.Decode(stored); err != nil {
 		return nil, fmt.Errorf("decode the head of a zstd frame: %w", err)
 	}
-	if head.Skippable || head.DictionaryID != 0 || !head.HasCheckSum || !head.HasFCS || head.FrameContentSize != uint64(length) {
+	if head.Skippable || head.DictionaryID != 0 || !head.HasCheckSum || !head.HasFCS || head.FrameContentSize != num.Uint64(length) {
 		return nil, fmt.Errorf("a zstd frame of %d bytes, want one of %d with a checksum", head.FrameContentSize, length)
 	}
 	if cap(space) < length {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"quire.dev/pkg/num"
 )
 
 // recordHeadBytes is the length of a record before its subject: sequence, time, length of the subject, length of the data.
@@ -16,9 +18,9 @@ func recordBytes(m Message) int { return recordHeadBytes + len(m.Subject) + len(
 
 func appendRecord(b []byte, m Message) []byte {
 	b = binary.BigEndian.AppendUint64(b, m.Sequence)
-	b = binary.BigEndian.AppendUint64(b, uint64(m.TimeNanos))
-	b = binary.BigEndian.AppendUint16(b, uint16(len(m.Subject)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(m.Data)))
+	b = binary.BigEndian.AppendUint64(b, num.Bits(m.TimeNanos))
+	b = binary.BigEndian.AppendUint16(b, num.Uint16(len(m.Subject)))
+	b = binary.BigEndian.AppendUint32(b, num.Uint32(len(m.Data)))
 	b = append(b, m.Subject...)
 	return append(b, m.Data...)
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"sync"
+
+	"quire.dev/pkg/num"
 )
 
 const (
@@ -65,9 +67,9 @@ func (t *trailer) append(b []byte) []byte {
 	}
 	lowest, highest := uint64(math.MaxUint64), uint64(0) // no request
 	if t.requests.any {
-		lowest, highest = uint64(t.requests.lowest), uint64(t.requests.highest)
+		lowest, highest = num.Bits(t.requests.lowest), num.Bits(t.requests.highest)
 	}
-	for _, v := range []uint64{t.first, t.last, uint64(t.earliest), uint64(t.latest), lowest, highest, t.messages, uint64(t.framesBytes)} {
+	for _, v := range []uint64{t.first, t.last, num.Bits(t.earliest), num.Bits(t.latest), lowest, highest, t.messages, num.Bits(t.framesBytes)} {
 		b = binary.BigEndian.AppendUint64(b, v)
 	}
 	for _, v := range []uint32{t.indexBytes, t.indexLength, t.partition, 0, format, trailerBytes} {
@@ -99,9 +101,9 @@ func parseTrailer(b []byte, size int64) (t trailer, err error) {
 		v[i], at = binary.BigEndian.Uint64(at), at[8:]
 	}
 	t.first, t.last, t.messages = v[0], v[1], v[6]
-	t.earliest, t.latest, t.framesBytes = int64(v[2]), int64(v[3]), int64(v[7])
+	t.earliest, t.latest, t.framesBytes = num.FromBits(v[2]), num.FromBits(v[3]), num.FromBits(v[7])
 	if v[4] <= v[5] {
-		t.requests = span{lowest: int64(v[4]), highest: int64(v[5]), any: true}
+		t.requests = span{lowest: num.FromBits(v[4]), highest: num.FromBits(v[5]), any: true}
 	}
 	t.indexBytes, t.indexLength, t.partition = binary.BigEndian.Uint32(at), binary.BigEndian.Uint32(at[4:]), binary.BigEndian.Uint32(at[8:])
 	return t, t.check(size)

@@ -11,6 +11,8 @@ import (
 	"os"
 
 	"github.com/klauspost/compress/zstd"
+
+	"quire.dev/pkg/num"
 )
 
 // Writer writes one segment. It is for one goroutine. It holds one frame in memory, and the accounts and networks of the
@@ -91,7 +93,7 @@ func (w *Writer) check(m Message) error {
 	case next != 0 && m.Sequence > next:
 		return &GapError{Stream: w.stream, First: next, Last: m.Sequence - 1}
 	case m.Sequence == 0 || m.Sequence == math.MaxUint64 || next != 0 && m.Sequence < next:
-		return fmt.Errorf("%w: message %d after %d", ErrInvalid, m.Sequence, int64(next)-1)
+		return fmt.Errorf("%w: message %d after %d", ErrInvalid, m.Sequence, next-1)
 	case m.Sequence == 1 && w.indexer.chain != Hash{}:
 		return fmt.Errorf("%w: message 1 has a chain before it", ErrInvalid)
 	case m.TimeNanos < 0 || len(m.Subject) > maxSubjectBytes || len(m.Data) > maxDataBytes:
@@ -111,7 +113,7 @@ func (w *Writer) Chain() Hash { return w.indexer.chain }
 func (w *Writer) flush() error {
 	f := &w.indexer.frames[len(w.indexer.frames)-1]
 	w.stored = w.encoder.EncodeAll(w.records, w.stored[:0])
-	f.offset, f.stored, f.length = w.size, uint32(len(w.stored)), uint32(len(w.records))
+	f.offset, f.stored, f.length = w.size, num.Uint32(len(w.stored)), num.Uint32(len(w.records))
 	err := w.write(w.stored)
 	if w.records = w.records[:0]; cap(w.records) > 4*frameTargetBytes {
 		w.records, w.stored = nil, nil // of a frame with one large message
@@ -140,7 +142,7 @@ func (w *Writer) finish() (Segment, error) {
 	w.sum.Sum(t.frames[:0])
 	encoded := w.indexer.encode(w.stream, &t)
 	stored := w.encoder.EncodeAll(encoded, nil)
-	t.index, t.indexBytes, t.indexLength = sha256.Sum256(stored), uint32(len(stored)), uint32(len(encoded))
+	t.index, t.indexBytes, t.indexLength = sha256.Sum256(stored), num.Uint32(len(stored)), num.Uint32(len(encoded))
 	for _, part := range [][]byte{t.skippableHead(), stored, t.append(nil)} {
 		if err := w.write(part); err != nil {
 			return Segment{}, err

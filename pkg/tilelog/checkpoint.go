@@ -7,6 +7,8 @@ import (
 	"github.com/transparency-dev/formats/log"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"quire.dev/pkg/num"
 )
 
 // MaxCheckpoint bounds a checkpoint, with the signatures of its witnesses.
@@ -20,7 +22,7 @@ var ErrCheckpoint = errors.New("not a checkpoint of this log")
 
 // Sign returns the checkpoint of a tree. The name of the key is the log's origin.
 func Sign(tree tlog.Tree, key note.Signer) ([]byte, error) {
-	text := log.Checkpoint{Origin: key.Name(), Size: uint64(tree.N), Hash: tree.Hash[:]}.Marshal() //nolint:gosec // never below 0
+	text := log.Checkpoint{Origin: key.Name(), Size: num.Uint64(tree.N), Hash: tree.Hash[:]}.Marshal()
 	data, err := note.Sign(&note.Note{Text: string(text)}, key)
 	if err != nil {
 		return nil, fmt.Errorf("sign a checkpoint: %w", err)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/num"
 )
 
 const (
@@ -98,7 +99,7 @@ func Open(ctx context.Context, blobs blob.Store, prefix string, tree tlog.Tree) 
 }
 
 func appendEntry(bundle, entry []byte) []byte {
-	return append(binary.BigEndian.AppendUint16(bundle, uint16(len(entry))), entry...) //nolint:gosec // bounded by MaxEntry
+	return append(binary.BigEndian.AppendUint16(bundle, num.Uint16(len(entry))), entry...)
 }
 
 // Tree returns the size and the root with all appended entries. A log without entries has the hash of nothing as its root.

@@ -45,7 +45,7 @@ func (f *forger) editLog(edit func(bundle int64, list [][]byte) int) int64 {
 		}
 		var data []byte
 		for _, e := range list {
-			data = append(binary.BigEndian.AppendUint16(data, uint16(len(e))), e...) //nolint:gosec // as it was
+			data = append(binary.BigEndian.AppendUint16(data, uint16(len(e))), e...)
 		}
 		put(f.t, f.blobs, key, data)
 		return int64(n)*tileEntries + int64(i)

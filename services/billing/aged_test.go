@@ -107,7 +107,7 @@ func (s *stack) searches(id uint64, page uint32, request []byte, middle int64) (
 func TestALedgerIsTheSameOnceItIsAged(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn traffic
+	random := rand.New(rand.NewPCG(seed, 0))
 	s := newStack(t)
 	var ahead atomic.Int64
 	s.clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -194,7 +194,7 @@ func TestALedgerIsTheSameOnceItIsAged(t *testing.T) {
 func TestTamperedAgedRowsAreFound(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn traffic
+	random := rand.New(rand.NewPCG(seed, 0))
 	for name, c := range map[string]struct {
 		change string
 		shown  bool // newer entries are shown

@@ -197,7 +197,7 @@ func TestAnAuditStartsOver(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn damage
+	random := rand.New(rand.NewPCG(seed, 0))
 	p := newResuming(t)
 	last := p.saved[len(p.saved)-1]
 	audit := func(name string, resumed bool, id string, progress []byte, change func()) {

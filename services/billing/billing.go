@@ -23,6 +23,7 @@ import (
 	"quire.dev/pkg/inprocess"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
 	"quire.dev/pkg/replica"
@@ -373,7 +374,7 @@ func (s *Service) fold(ctx context.Context, number int) error {
 		AuditProgress: s.cfg.AuditProgress, StopTimeout: s.cfg.StopTimeout, Progress: s.cfg.Progress,
 		Rules: s.cfg.Rules, Started: s.started, RequestRetention: s.cfg.RequestRetention, LedgerRetention: s.cfg.LedgerRetention,
 		JournalRetention: s.cfg.JournalRetention,
-		History:          snapshots.Spacing{Messages: uint64(s.cfg.HistoryMessages), Entries: uint64(s.cfg.HistoryEntries)},
+		History:          snapshots.Spacing{Messages: num.Uint64(s.cfg.HistoryMessages), Entries: num.Uint64(s.cfg.HistoryEntries)},
 	}, partition.Deps{
 		NC: s.deps.NC, Shared: s.deps.Shared, Views: s.deps.Views, Blobs: s.deps.Blobs, Users: s.users, Clock: s.deps.Clock, Offset: s.cfg.ClockOffset,
 		Announce: s.replicas.Announce, Register: s.replicas.Register, Stall: s.replicas.Stall, Turns: s.turns, Logger: s.deps.Logger, Metrics: s.metrics,

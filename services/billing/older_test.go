@@ -172,7 +172,7 @@ func (s *stack) requestsOf(random *rand.Rand, count int) (drawn [][]byte) {
 func TestAnArchivedJournalIsTheSame(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn traffic
+	random := rand.New(rand.NewPCG(seed, 0))
 	s := newStack(t)
 	var ahead atomic.Int64
 	s.clock = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
@@ -214,7 +214,7 @@ func TestAnArchivedJournalIsTheSame(t *testing.T) {
 func TestABillsProofIsTheSameFromTheArchive(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn segments
+	random := rand.New(rand.NewPCG(seed, 0))
 	s := newStack(t)
 	r := s.start(sealing(), 0)
 	s.account(alice, plan.Pro)
@@ -248,7 +248,7 @@ func TestABillsProofIsTheSameFromTheArchive(t *testing.T) {
 func TestBillingNamesTheSegmentThatItLacks(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn segments
+	random := rand.New(rand.NewPCG(seed, 0))
 	s := newStack(t)
 	r := s.start(billing.Config{}, 0)
 	s.account(alice, plan.Pro)

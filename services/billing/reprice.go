@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
 	"quire.dev/services/billing/internal/account"
@@ -176,7 +177,7 @@ func (r *repricing) creditPrice() plan.Micros {
 // centsOf is the price of credits in cents, rounded down.
 func centsOf(credits uint64, price plan.Micros) uint64 {
 	const perCent = uint64(plan.Credit) * uint64(plan.Credit) / 100
-	high, low := bits.Mul64(credits, uint64(price))
+	high, low := bits.Mul64(credits, num.Uint64(price))
 	if high >= perCent {
 		return math.MaxUint64
 	}

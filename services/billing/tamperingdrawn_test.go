@@ -304,7 +304,7 @@ func TestTheAuditNamesDrawnTamperings(t *testing.T) {
 	t.Logf("-forgery.seed %d -forgery.count %d", seed, *forgeryCount)
 	for name, parts := range map[string]bool{"whole": false, "in parts": true} {
 		t.Run(name, func(t *testing.T) {
-			f := newForger(t, rand.New(rand.NewPCG(seed, uint64(len(name)))), parts) //nolint:gosec // drawn tamperings
+			f := newForger(t, rand.New(rand.NewPCG(seed, uint64(len(name)))), parts)
 			for range *forgeryCount / 2 {
 				if f.draw(); t.Failed() {
 					break

@@ -8,6 +8,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/billing"
 	"quire.dev/services/edge"
@@ -51,7 +52,7 @@ func repricePartition(ctx context.Context, j *journal.Journal, d Deps, number in
 		pass++
 		return j.Replay(ctx, 0, end, handle, func(done, total uint64) {
 			if d.Progress != nil {
-				d.Progress(fmt.Sprintf("partition %d, pass %d of 2", number, pass), int64(done), int64(total))
+				d.Progress(fmt.Sprintf("partition %d, pass %d of 2", number, pass), num.Int64(done), num.Int64(total))
 			}
 		})
 	}

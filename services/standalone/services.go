@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/lifecycle"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/views/sqlite"
 	"quire.dev/services/archive"
@@ -202,7 +203,7 @@ func (p *process) concurrentProgress() func(what string, done, total uint64) {
 	return func(what string, done, total uint64) {
 		mu.Lock()
 		defer mu.Unlock()
-		p.progress(what, int64(done), int64(total))
+		p.progress(what, num.Int64(done), num.Int64(total))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"quire.dev/pkg/num"
 	"quire.dev/tools/bench/internal/account"
 	"quire.dev/tools/bench/internal/load"
 	"quire.dev/tools/bench/internal/machine"
@@ -122,7 +123,7 @@ func (s *server) fill(ctx context.Context, a *account.Account, count int) ([]str
 	if err != nil {
 		return nil, fmt.Errorf("make %d pastes: %w", count, err)
 	}
-	a.Counted[account.Create] = a.Counted[account.Create].Plus(wrk.Tally{Succeeded: uint64(count)})
+	a.Counted[account.Create] = a.Counted[account.Create].Plus(wrk.Tally{Succeeded: num.Uint64(count)})
 	return ids, nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // KeepOutcomeMillis is how long an outcome is replayed for its idempotency id (docs/api.md, Idempotency).
@@ -52,7 +53,7 @@ type Position struct {
 }
 
 // order sorts documents created in the same millisecond.
-func (p Position) order() int64 { return int64(p.Sequence<<12 | uint64(p.Index&0xfff)) }
+func (p Position) order() int64 { return num.Int64(p.Sequence<<12 | uint64(p.Index&0xfff)) }
 
 // Change is the effect of a request besides its outcome. The zero Change has none.
 type Change struct {
@@ -177,7 +178,7 @@ func create(p Policy, state *event.Document, r *event.Request, c *event.Create, 
 
 // storageOf is the change of storage by times the size of d: 1 adds it, -1 frees it.
 func storageOf(p Policy, d *event.Document, times, atMS int64) Storage {
-	size := int64(d.GetContent().GetSizeBytes())
+	size := num.Int64(d.GetContent().GetSizeBytes())
 	if !p.CountsStorage || d.Owner == 0 || size == 0 {
 		return Storage{}
 	}

@@ -7,6 +7,7 @@ import (
 	"quire.dev/pkg/document/fold"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 )
 
@@ -35,7 +36,7 @@ func (s *Sweeper) Erase(ctx context.Context, payload []byte) ([]byte, error) {
 		}
 	}
 	s.cfg.Swept.WithLabelValues("erased").Add(float64(len(page.Documents)))
-	return event.Encode(&event.EraseAnswer{Deleting: uint32(len(page.Documents))})
+	return event.Encode(&event.EraseAnswer{Deleting: num.Uint32(len(page.Documents))})
 }
 
 func (s *Sweeper) delete(ctx context.Context, owner uint64, d *event.Document) error {

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -59,7 +60,7 @@ func (s *Store) Commit(ctx context.Context, b views.Batch) error {
 }
 
 func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []change) (err error) {
-	next := checkpointDocument{Stream: b.Stream, Seq: int64(b.To), Applied: len(changes) == 0}
+	next := checkpointDocument{Stream: b.Stream, Seq: num.Int64(b.To), Applied: len(changes) == 0}
 	if !next.Applied {
 		if next.Batch, err = s.record(ctx, b, changes); err != nil {
 			return err
@@ -78,7 +79,7 @@ func (s *Store) commitStream(ctx context.Context, b views.Batch, changes []chang
 // move moves the checkpoint of the batch to next, or returns ErrConflict.
 func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument) error {
 	for range 2 {
-		moved, err := s.advance(ctx, int64(b.From), next)
+		moved, err := s.advance(ctx, num.Int64(b.From), next)
 		if err != nil || moved {
 			return err
 		}
@@ -87,7 +88,7 @@ func (s *Store) move(ctx context.Context, b views.Batch, next checkpointDocument
 		if err != nil {
 			return err
 		}
-		if at != int64(b.From) {
+		if at != num.Int64(b.From) {
 			break
 		}
 	}
@@ -184,7 +185,7 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	if err != nil {
 		return 0, failure(ctx, what, err)
 	}
-	return uint64(at), nil
+	return num.Uint64(at), nil
 }
 
 // apply writes the changes in order, one collection per command, and adds the

@@ -8,6 +8,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -26,7 +27,7 @@ type document struct {
 func keyField(key string) string { return "k." + key }
 
 func newDocument(d views.Doc) document {
-	stored := document{ID: d.ID, Seq: int64(d.Seq), Head: d.Head, Body: d.Body}
+	stored := document{ID: d.ID, Seq: num.Int64(d.Seq), Head: d.Head, Body: d.Body}
 	for _, key := range d.Keys {
 		stored.Keys = append(stored.Keys, bson.E{Key: key.Name, Value: key.Value.Any()})
 	}
@@ -36,7 +37,7 @@ func newDocument(d views.Doc) document {
 
 // doc returns the document without keys that are no longer declared.
 func (d document) doc(declared []string) (views.Doc, error) {
-	out := views.Doc{ID: d.ID, Seq: uint64(d.Seq), Head: d.Head, Body: d.Body}
+	out := views.Doc{ID: d.ID, Seq: num.Uint64(d.Seq), Head: d.Head, Body: d.Body}
 	for _, e := range d.Keys {
 		if !slices.Contains(declared, e.Key) {
 			continue

@@ -12,6 +12,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -58,7 +59,7 @@ func (s *Store) record(ctx context.Context, b views.Batch, changes []change) (re
 		if err != nil {
 			return record{}, err
 		}
-		chunk := chunkDocument{ID: chunkID(l.ID, n), Batch: l.ID, Stream: b.Stream, From: int64(b.From), At: s.now().UTC(), Redo: data}
+		chunk := chunkDocument{ID: chunkID(l.ID, n), Batch: l.ID, Stream: b.Stream, From: num.Int64(b.From), At: s.now().UTC(), Redo: data}
 		if _, err := s.chunks().InsertOne(ctx, chunk); err != nil {
 			return record{}, err
 		}

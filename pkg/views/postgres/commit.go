@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -80,9 +81,9 @@ func (s *Store) advance(ctx context.Context, tx pgx.Tx, b views.Batch) error {
 	var moved pgconn.CommandTag
 	var err error
 	if b.From == 0 {
-		moved, err = tx.Exec(ctx, "INSERT INTO "+s.name+"._checkpoints VALUES ($1, $2) ON CONFLICT DO NOTHING", []byte(b.Stream), int64(b.To))
+		moved, err = tx.Exec(ctx, "INSERT INTO "+s.name+"._checkpoints VALUES ($1, $2) ON CONFLICT DO NOTHING", []byte(b.Stream), num.Int64(b.To))
 	} else {
-		moved, err = tx.Exec(ctx, "UPDATE "+s.name+"._checkpoints SET seq = $2 WHERE stream = $1 AND seq = $3", []byte(b.Stream), int64(b.To), int64(b.From))
+		moved, err = tx.Exec(ctx, "UPDATE "+s.name+"._checkpoints SET seq = $2 WHERE stream = $1 AND seq = $3", []byte(b.Stream), num.Int64(b.To), num.Int64(b.From))
 	}
 	if err == nil && moved.RowsAffected() == 0 {
 		return fmt.Errorf("commit %s from %d to %d: %w", b.Stream, b.From, b.To, views.ErrConflict)

@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -241,5 +242,5 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, failure(ctx, "checkpoint of "+stream, err)
 	}
-	return uint64(seq), nil
+	return num.Uint64(seq), nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -63,7 +64,7 @@ func (s *snapshot) Checkpoints(ctx context.Context) (map[string]uint64, error) {
 	}
 	var stream []byte
 	var seq int64
-	if _, err := pgx.ForEachRow(rows, []any{&stream, &seq}, func() error { all[string(stream)] = uint64(seq); return nil }); err != nil {
+	if _, err := pgx.ForEachRow(rows, []any{&stream, &seq}, func() error { all[string(stream)] = num.Uint64(seq); return nil }); err != nil {
 		return nil, failure(ctx, "read the checkpoints", err)
 	}
 	return all, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -65,7 +66,7 @@ func (t *table) arguments(changes []change) []any {
 	ids, seqs, gone, heads, bodies := make([][]byte, n), make([]int64, n), make([]*time.Time, n), make([][]byte, n), make([][]byte, n)
 	args := []any{ids, seqs, gone, heads, bodies}
 	for i, c := range changes {
-		ids[i], seqs[i] = []byte(c.Doc.ID), int64(c.Doc.Seq)
+		ids[i], seqs[i] = []byte(c.Doc.ID), num.Int64(c.Doc.Seq)
 		if c.Deleted {
 			gone[i] = &changes[i].gone
 		}
@@ -156,7 +157,7 @@ func (t *table) each(rows pgx.Rows, parts views.Parts, take func(views.Doc) erro
 		columns = append(columns, &d.Body)
 	}
 	_, err := pgx.ForEachRow(rows, columns, func() error {
-		d.ID, d.Seq, d.Keys = string(id), uint64(seq), nil
+		d.ID, d.Seq, d.Keys = string(id), num.Uint64(seq), nil
 		for _, key := range t.keys {
 			at := t.positions[key] - 1
 			if at >= len(keys) || keys[at] == nil {
@@ -184,7 +185,7 @@ const (
 func encodeValue(v views.Value) []byte {
 	switch v := v.Any().(type) {
 	case int64:
-		return binary.BigEndian.AppendUint64([]byte{integerType}, uint64(v)^1<<63)
+		return binary.BigEndian.AppendUint64([]byte{integerType}, num.Bits(v)^1<<63)
 	case string:
 		return append([]byte{stringType}, v...)
 	default:
@@ -195,7 +196,7 @@ func encodeValue(v views.Value) []byte {
 func decodeValue(b []byte) (views.Value, error) {
 	switch {
 	case len(b) == 9 && b[0] == integerType:
-		return views.Int(int64(binary.BigEndian.Uint64(b[1:]) ^ 1<<63)), nil
+		return views.Int(num.FromBits(binary.BigEndian.Uint64(b[1:]) ^ 1<<63)), nil
 	case len(b) > 0 && b[0] == stringType:
 		return views.String(string(b[1:])), nil
 	default:

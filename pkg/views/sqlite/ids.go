@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+
+	"quire.dev/pkg/num"
 )
 
 // freshIDs is how many ids a table keeps in memory before it moves them into its index. Half as many arrive during the move. An
@@ -43,7 +45,7 @@ type ids struct {
 // entry is an entry of the index. A number of 0 marks a row deleted during the move.
 type entry struct{ hash, number int64 }
 
-func hashOf(id string) int64 { return int64(xxhash.Sum64String(id)) }
+func hashOf(id string) int64 { return num.FromBits(xxhash.Sum64String(id)) }
 
 // candidate returns the number of the row with the id's hash, if it is not in the index yet. The row may have another id with
 // the same hash, or belong to an unfinished transaction.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -47,7 +48,7 @@ func (s *snapshot) Checkpoints(ctx context.Context) (map[string]uint64, error) {
 			return err
 		}
 		n, err := r.integer(1)
-		all[stream] = uint64(n)
+		all[stream] = num.Uint64(n)
 		return err
 	})
 	if err != nil {

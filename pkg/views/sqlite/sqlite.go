@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -253,9 +254,9 @@ func advance(c *conn, b views.Batch) error {
 	var moved int64
 	var err error
 	if b.From == 0 {
-		moved, err = c.exec(`INSERT INTO "checkpoints" VALUES (?, ?) ON CONFLICT DO NOTHING`, b.Stream, int64(b.To))
+		moved, err = c.exec(`INSERT INTO "checkpoints" VALUES (?, ?) ON CONFLICT DO NOTHING`, b.Stream, num.Int64(b.To))
 	} else {
-		moved, err = c.exec(`UPDATE "checkpoints" SET seq = ? WHERE stream = ? AND seq = ?`, int64(b.To), b.Stream, int64(b.From))
+		moved, err = c.exec(`UPDATE "checkpoints" SET seq = ? WHERE stream = ? AND seq = ?`, num.Int64(b.To), b.Stream, num.Int64(b.From))
 	}
 	if err != nil {
 		return err
@@ -288,5 +289,5 @@ func (s *Store) Checkpoint(ctx context.Context, stream string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return uint64(seq), nil
+	return num.Uint64(seq), nil
 }

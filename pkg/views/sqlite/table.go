@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -157,7 +158,7 @@ func (t *table) run(c *conn, text string, at entry, d views.Doc) (int64, error) 
 	}
 	s.BindInt64(1, at.number)
 	s.BindText(2, d.ID)
-	s.BindInt64(3, int64(d.Seq))
+	s.BindInt64(3, num.Int64(d.Seq))
 	column := 4
 	for _, key := range t.keys {
 		if v, ok := d.Keys.Find(key); ok { // else NULL
@@ -214,7 +215,7 @@ func (t *table) deleteDoc(c *conn, d views.Delete, gone int64) error {
 	if found {
 		text = t.remove
 	}
-	if _, err := c.exec(text, at.number, d.ID, int64(d.Seq), gone); err != nil || found {
+	if _, err := c.exec(text, at.number, d.ID, num.Int64(d.Seq), gone); err != nil || found {
 		return err
 	}
 	return t.addID(c, at)
@@ -362,7 +363,7 @@ func (t *table) doc(r row) (d views.Doc, err error) {
 	if err != nil {
 		return d, err
 	}
-	d.Seq = uint64(seq)
+	d.Seq = num.Uint64(seq)
 	for i, key := range t.keys {
 		if r.ColumnIsNull(2 + i) {
 			continue

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/procfs"
 
+	"quire.dev/pkg/num"
 	"quire.dev/tools/bench/internal/machine"
 	"quire.dev/tools/bench/internal/stats"
 	"quire.dev/tools/bench/internal/wrk"
@@ -114,7 +115,7 @@ func (s *system) resident() (map[string]uint64, error) {
 	sums := map[string]uint64{}
 	for service, list := range stats {
 		for _, stat := range list {
-			sums[service] += uint64(stat.ResidentMemory())
+			sums[service] += num.Uint64(stat.ResidentMemory())
 		}
 	}
 	return sums, err

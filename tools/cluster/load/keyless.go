@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"sync"
+
+	"quire.dev/pkg/num"
 )
 
 // keyless creates quick pastes without a key. Each source may create keylessLimit of them in 24 hours, whichever edges it
@@ -43,11 +45,10 @@ func (l *Load) newKeyless() *keyless {
 // newSource is an address that no other client uses, of a network for documentation (RFC 3849) or for measurements (RFC
 // 2544).
 func (l *Load) newSource(random *rand.Rand) string {
-	number := uint32(l.next())
+	number := num.Uint32(l.next())
 	if random.IntN(2) == 0 {
-		a := [4]byte{198, 18}
-		binary.BigEndian.PutUint16(a[2:], uint16(number))
-		a[1] += byte(number >> 16 & 1)
+		var a [4]byte
+		binary.BigEndian.PutUint32(a[:], 198<<24|18<<16|number&(1<<17-1))
 		return netip.AddrFrom4(a).String()
 	}
 	// The limit is for the /64, which the first eight bytes name. A /48, the first six, has another limit for all its sources.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"quire.dev/docs"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/wait"
 )
 
@@ -199,7 +200,7 @@ func (l *Load) Run(ctx context.Context) {
 	worker := 0
 	spawn := func(count int, pace time.Duration, step func(context.Context, *client, int)) {
 		for range count {
-			w := &client{home: worker, random: rand.New(rand.NewPCG(l.cfg.Seed, l.rounds<<32|uint64(worker)))}
+			w := &client{home: worker, random: rand.New(rand.NewPCG(l.cfg.Seed, l.rounds<<32|num.Uint64(worker)))}
 			worker++
 			group.Go(func() {
 				for n := 0; ctx.Err() == nil; n++ {

@@ -73,7 +73,7 @@ func (s *Server) showCheckout(w http.ResponseWriter, o *session, open bool, mess
 	}
 	s.show(w, "checkout", props{
 		"Name": o.name, "Total": o.subtotal + o.tax, "Currency": strings.ToUpper(o.currency), "Monthly": o.mode == "subscription",
-		"Open": open, "Cancel": template.URL(o.cancel), "Error": message, //nolint:gosec // as the caller of the API gave it
+		"Open": open, "Cancel": template.URL(o.cancel), "Error": message,
 	})
 }
 
@@ -129,7 +129,7 @@ func (s *Server) portalPage(w http.ResponseWriter, r *http.Request) {
 			rows = append(rows, row{ID: u.id, Status: u.status, Ends: u.cancelAtEnd})
 		}
 	}
-	s.show(w, "portal", props{"Card": card, "Subscriptions": rows, "Return": template.URL(p.returnURL)}) //nolint:gosec // as above
+	s.show(w, "portal", props{"Card": card, "Subscriptions": rows, "Return": template.URL(p.returnURL)})
 }
 
 func (s *Server) portalAction(w http.ResponseWriter, r *http.Request) {

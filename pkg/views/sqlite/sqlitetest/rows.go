@@ -8,6 +8,7 @@ import (
 	"zombiezen.com/go/sqlite"
 	"zombiezen.com/go/sqlite/sqlitex"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -52,7 +53,7 @@ func readRow(s *sqlite.Stmt) (row Row, err error) {
 		case key == "id":
 			row.Doc.ID = s.ColumnText(i)
 		case key == "seq":
-			row.Doc.Seq = uint64(s.ColumnInt64(i))
+			row.Doc.Seq = num.Uint64(s.ColumnInt64(i))
 		case key == "head":
 			row.Doc.Head, err = io.ReadAll(s.ColumnReader(i))
 		case key == "body":
@@ -81,7 +82,7 @@ func replace(conn *sqlite.Conn, table string, list []Row) (err error) {
 		return err
 	}
 	for _, row := range list {
-		columns, args := []string{"number", "id", "seq"}, []any{row.Number, row.Doc.ID, int64(row.Doc.Seq)}
+		columns, args := []string{"number", "id", "seq"}, []any{row.Number, row.Doc.ID, num.Int64(row.Doc.Seq)}
 		if row.Gone != 0 {
 			columns, args = append(columns, "gone"), append(args, row.Gone)
 		}

@@ -2,6 +2,7 @@ package account
 
 import (
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -62,7 +63,7 @@ func remaining(limit int64, used uint64) int64 {
 	if limit == plan.Unlimited {
 		return plan.Unlimited
 	}
-	return max(0, limit-int64(used))
+	return max(0, limit-num.Int64(used))
 }
 
 // counted returns the counters of the current or the previous month, nil for an older one.

@@ -3,6 +3,7 @@ package account
 import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // Commands of admins in the log: the values of AdminEntry.action. The edge defines the actions of notes.
@@ -38,9 +39,9 @@ func (b *base) adminEntry(c *event.Command, o *event.CommandOutcome) *event.Admi
 	case *event.Command_Refund:
 		e.Action, e.AmountMicros, e.Detail = actionRefund, action.Refund.GetAmountMicros(), action.Refund.GetReason()
 	case *event.Command_Payment:
-		e.Action, e.AmountMicros, e.Detail = actionPayment, int64(action.Payment.GetCreditsMicros()), action.Payment.GetId()
+		e.Action, e.AmountMicros, e.Detail = actionPayment, num.Int64(action.Payment.GetCreditsMicros()), action.Payment.GetId()
 	case *event.Command_Reverse:
-		e.Action, e.AmountMicros, e.Detail = actionReverse, -int64(action.Reverse.GetReversedMicros()), action.Reverse.GetId()
+		e.Action, e.AmountMicros, e.Detail = actionReverse, -num.Int64(action.Reverse.GetReversedMicros()), action.Reverse.GetId()
 	case *event.Command_RotateKey:
 		e.Action = actionKey
 	case *event.Command_RevokeKey:

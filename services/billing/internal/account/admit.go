@@ -2,6 +2,7 @@ package account
 
 import (
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -95,7 +96,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	switch {
 	case term.Limit == plan.Unlimited:
 		h.charge = event.ChargeSource_CHARGE_NONE
-	case int64(used) < term.Limit:
+	case num.Int64(used) < term.Limit:
 		h.charge = event.ChargeSource_CHARGE_QUOTA
 	case !term.Overage && term.Limit == 0:
 		v.Decision, v.Final = event.Decision_PLAN_UPGRADE_REQUIRED, true
@@ -107,8 +108,8 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		setHeld(v, a.held(h.key, term))
 		return
 	default:
-		f.overage(a, h, uint64(term.Price))
-		v.CostMicros, v.BalanceMicros = h.cost, uint64(a.available)
+		f.overage(a, h, num.Uint64(term.Price))
+		v.CostMicros, v.BalanceMicros = h.cost, num.Uint64(a.available)
 	}
 	a.current.used[h.key]++
 	a.countKey(&f.base, key, lineage, h)
@@ -228,5 +229,5 @@ func secondsUntil(then, now int64) uint32 {
 	if then <= now {
 		return 0
 	}
-	return uint32((then - now + 999) / 1000)
+	return num.Uint32((then - now + 999) / 1000)
 }

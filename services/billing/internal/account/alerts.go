@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -306,7 +307,7 @@ func (n *notifier) lowered(a *account, before, at int64) {
 	}
 	var values []uint64
 	for _, w := range a.alerts.webhooks {
-		v := int64(w.below)
+		v := num.Int64(w.below)
 		if w.wants(event.AlertType_ALERT_BALANCE) && before >= v && a.available < v && !slices.Contains(a.alerts.low, w.below) {
 			values = append(values, w.below)
 		}
@@ -316,7 +317,7 @@ func (n *notifier) lowered(a *account, before, at int64) {
 		a.alerts.low = append(a.alerts.low, value)
 		to := a.alerts.subscribed(event.AlertType_ALERT_BALANCE, func(w *webhook) bool { return w.below == value })
 		n.notify(a, at, to, &event.Alert{
-			Type: event.AlertType_ALERT_BALANCE, BalanceMicros: uint64(a.available), BelowMicros: value,
+			Type: event.AlertType_ALERT_BALANCE, BalanceMicros: num.Uint64(a.available), BelowMicros: value,
 		})
 	}
 }
@@ -324,7 +325,7 @@ func (n *notifier) lowered(a *account, before, at int64) {
 // lifted records a grant: the balance may drop again below values it has been lifted to.
 func (a *account) lifted() {
 	if a.alerts != nil {
-		a.alerts.low = slices.DeleteFunc(a.alerts.low, func(value uint64) bool { return a.available >= int64(value) })
+		a.alerts.low = slices.DeleteFunc(a.alerts.low, func(value uint64) bool { return a.available >= num.Int64(value) })
 	}
 }
 
@@ -353,7 +354,7 @@ func (n *notifier) notify(a *account, at int64, webhooks []uint64, alert *event.
 	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum), alertDigits)
 	id = event.AppendBase62(id, binary.BigEndian.Uint64(sum[8:]), alertDigits)
 	alert.Id, alert.Account, alert.TimeMs, alert.Webhooks = string(id), a.id, at, webhooks
-	alert.Position = string(ledgerID(n.sequence, uint32(len(n.effects.Alerts))))
+	alert.Position = string(ledgerID(n.sequence, num.Uint32(len(n.effects.Alerts))))
 	n.effects.Alerts = append(n.effects.Alerts, alert)
 	n.alerted[a.id]++
 	return alert

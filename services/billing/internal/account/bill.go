@@ -2,6 +2,7 @@ package account
 
 import (
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -28,7 +29,7 @@ type moves struct {
 }
 
 func (m moves) sum() int64 {
-	return int64(m.granted) + int64(m.refunded) + m.adjusted - int64(m.expired) - int64(m.charged)
+	return num.Int64(m.granted) + num.Int64(m.refunded) + m.adjusted - num.Int64(m.expired) - num.Int64(m.charged)
 }
 
 // maxPeriods bounds the changes of an account's tier in a month.
@@ -71,13 +72,13 @@ func (a *account) move(e *event.LedgerEntry, month uint32) (counted uint32) {
 		e.Type == event.LedgerType_LEDGER_REFUND, e.Type == event.LedgerType_LEDGER_REVERSAL:
 		m.adjusted += e.AmountMicros
 	case e.Type == event.LedgerType_LEDGER_GRANT, e.Type == event.LedgerType_LEDGER_PAYMENT:
-		m.granted += uint64(e.AmountMicros)
+		m.granted += num.Uint64(e.AmountMicros)
 	case e.Type == event.LedgerType_LEDGER_EXPIRY:
-		m.expired += uint64(-e.AmountMicros)
+		m.expired += num.Uint64(-e.AmountMicros)
 	case e.Type == event.LedgerType_LEDGER_CHARGE:
-		m.charged += uint64(-e.AmountMicros)
+		m.charged += num.Uint64(-e.AmountMicros)
 	case e.Type == event.LedgerType_LEDGER_ADJUSTMENT:
-		m.refunded += uint64(e.AmountMicros)
+		m.refunded += num.Uint64(e.AmountMicros)
 	}
 	return counted
 }
@@ -200,7 +201,7 @@ func (s *splitter) cut(p *period, end int64) {
 		next := &event.StatementPeriod{StartMs: s.start, Tier: uint32(p.tier), Plan: s.given(p.tier), FeeCents: of.FeeCents}
 		for _, key := range plan.QuotaKeys() {
 			next.Lines = append(next.Lines, &event.StatementLine{
-				QuotaKey: uint32(key), Limit: terms[key].Limit, Overage: terms[key].Overage, PriceMicros: uint64(terms[key].Price),
+				QuotaKey: uint32(key), Limit: terms[key].Limit, Overage: terms[key].Overage, PriceMicros: num.Uint64(terms[key].Price),
 			})
 		}
 		s.list, s.terms = append(s.list, next), terms
@@ -221,7 +222,7 @@ func (s *splitter) charge(m month, erased int64) {
 		if erased != 0 {
 			end = max(p.StartMs, min(end, erased))
 		}
-		p.FeeSeconds = uint64(end/1000 - p.StartMs/1000)
+		p.FeeSeconds = num.Uint64(end/1000 - p.StartMs/1000)
 		p.FeeAmountCents = product(p.FeeCents, p.FeeSeconds).over(m.millis() / 1000)
 	}
 }
@@ -235,7 +236,7 @@ func (a *account) creditsOf(m month, spent uint64) *event.StatementCredits {
 	return &event.StatementCredits{
 		OpeningMicros: closing - moved.sum(), GrantedMicros: moved.granted, ExpiredMicros: moved.expired, AdjustedMicros: moved.adjusted,
 		ChargedMicros: moved.charged, RefundedMicros: moved.refunded, ClosingMicros: closing,
-		PendingMicros: int64(spent) - int64(moved.charged) + int64(moved.refunded),
+		PendingMicros: num.Int64(spent) - num.Int64(moved.charged) + num.Int64(moved.refunded),
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+
+	"quire.dev/pkg/num"
 )
 
 // Listed is an account in a list of all.
@@ -30,7 +32,7 @@ func (f *Fold) List() []Listed {
 func (f *Fold) TimeMillis() int64 { return f.time }
 
 // NextDay is the first day, since 1970, in which no request counts yet, whichever clock was ahead.
-func (f *Fold) NextDay() uint32 { return uint32(f.peak/dayMillis) + 1 }
+func (f *Fold) NextDay() uint32 { return num.Uint32(f.peak/dayMillis) + 1 }
 
 // NextMillis is after the time of every request so far, whichever clock was ahead.
 func (f *Fold) NextMillis() int64 { return f.peak + 1 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -102,7 +103,7 @@ func (c *credits) tidy(g *grant) {
 // pay takes a price from the grants and records in the hold which of them paid. The account must have the price.
 func (c *credits) pay(a *account, h *hold, price uint64) {
 	h.charge, h.cost = event.ChargeSource_CHARGE_CREDITS, price
-	take(c.base, "available credits", &a.available, int64(price))
+	take(c.base, "available credits", &a.available, num.Int64(price))
 	for _, g := range a.grants {
 		if price == 0 {
 			break
@@ -132,7 +133,7 @@ func (c *credits) refund(a *account, h *hold, at int64) {
 func (c *credits) refundUses(a *account, use []grantUse, at int64) {
 	for _, u := range use {
 		u.grant.left += u.amount
-		a.available += int64(u.amount)
+		a.available += num.Int64(u.amount)
 		if u.grant.over {
 			c.expireRest(u.grant, at)
 		}
@@ -171,7 +172,7 @@ func (c *credits) expireRest(g *grant, at int64) {
 	if g.left == 0 {
 		return
 	}
-	rest := int64(g.left)
+	rest := num.Int64(g.left)
 	g.left = 0
 	take(c.base, "available credits", &g.account.available, rest)
 	c.enter(g.account, 0, &event.LedgerEntry{
@@ -181,7 +182,7 @@ func (c *credits) expireRest(g *grant, at int64) {
 
 // adjust removes credits, in the order of spending. The account must have the amount.
 func (c *credits) adjust(a *account, amount uint64) {
-	take(c.base, "available credits", &a.available, int64(amount))
+	take(c.base, "available credits", &a.available, num.Int64(amount))
 	for _, g := range slices.Clone(a.grants) {
 		if amount == 0 {
 			break
@@ -216,7 +217,7 @@ func (f *Fold) givePaid(a *account, amount int64, index int, e *event.LedgerEntr
 	}
 	if n := len(a.grants); n >= maxGrants && a.grants[n-1].expires == 0 {
 		last := a.grants[n-1]
-		last.amount, last.left = last.amount+uint64(amount), last.left+uint64(amount)
+		last.amount, last.left = last.amount+num.Uint64(amount), last.left+num.Uint64(amount)
 		f.added(a, amount, e)
 		return true
 	}
@@ -231,7 +232,7 @@ func (f *Fold) fits(a *account, amount int64, index int) bool {
 
 func (f *Fold) newGrant(a *account, amount, expires int64, index int, e *event.LedgerEntry) {
 	f.credits.addGrant(&grant{
-		id: f.sequence<<grantIndexBits | uint64(index), amount: uint64(amount), left: uint64(amount),
+		id: f.sequence<<grantIndexBits | num.Uint64(index), amount: num.Uint64(amount), left: num.Uint64(amount),
 		expires: expires, created: f.time, reason: e.Reason, account: a,
 	})
 	f.added(a, amount, e)
@@ -248,9 +249,9 @@ func (f *Fold) added(a *account, amount int64, e *event.LedgerEntry) {
 // remove takes credits. The account owes what it does not have.
 func (f *Fold) remove(a *account, amount uint64, e *event.LedgerEntry) {
 	before := a.available
-	part := min(amount, uint64(a.available))
+	part := min(amount, num.Uint64(a.available))
 	f.credits.adjust(a, part)
-	a.owed += int64(amount - part)
+	a.owed += num.Int64(amount - part)
 	f.alerts.lowered(a, before, f.time)
 	f.credits.enter(a, 0, e)
 }
@@ -319,7 +320,7 @@ func (c *credits) enterCharge(a *account, h *hold, at int64) {
 	if cost == 0 {
 		return
 	}
-	c.enterFor(a, h.admission(), at, &event.LedgerEntry{Type: event.LedgerType_LEDGER_CHARGE, AmountMicros: -int64(cost)})
+	c.enterFor(a, h.admission(), at, &event.LedgerEntry{Type: event.LedgerType_LEDGER_CHARGE, AmountMicros: -num.Int64(cost)})
 }
 
 // admission is how a request was admitted that ledger entries are about.

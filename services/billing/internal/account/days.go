@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -37,14 +38,14 @@ func (f *Fold) DaysSinceMillis() int64 {
 // later than the time.
 func (a *account) dayOf(b *base) uint32 {
 	m := a.monthOf(b)
-	return uint32(max(m.start, min(b.time, m.end-1)) / dayMillis)
+	return num.Uint32(max(m.start, min(b.time, m.end-1)) / dayMillis)
 }
 
 // counted is the hold as a change of its day.
 func (h *hold) counted(requests int32) UsageDelta {
 	d := UsageDelta{Key: h.keyNumber, Used: requests}
 	if h.charge == event.ChargeSource_CHARGE_CREDITS {
-		d.Overage, d.SpentMicros = requests, int64(requests)*int64(h.cost)
+		d.Overage, d.SpentMicros = requests, int64(requests)*num.Int64(h.cost)
 	}
 	return d
 }
@@ -72,12 +73,12 @@ type storageChanges struct {
 // storeDay records a change of the stored bytes on the day of at, a time within the month.
 func (c *counters) storeDay(m month, bytes, at int64) {
 	day, rest := (at-m.start)/dayMillis, dayMillis-(at-m.start)%dayMillis
-	c.changeDay(uint32(day), bytes, bytes, rest)
+	c.changeDay(num.Uint32(day), bytes, bytes, rest)
 }
 
 // makeUpDay records a late correction of a closed month on the day of at, when it becomes known.
 func (c *counters) makeUpDay(m month, bytes, millis, at int64) {
-	c.changeDay(uint32((at-m.start)/dayMillis), 0, bytes, millis)
+	c.changeDay(num.Uint32((at-m.start)/dayMillis), 0, bytes, millis)
 }
 
 // changeDay adds net bytes to all later days, and bytes times millis to the day itself.
@@ -92,11 +93,7 @@ func (c *counters) changeDay(day uint32, net, bytes, millis int64) {
 	}
 	e := &d.changes[i]
 	e.net += net
-	if bytes < 0 {
-		e.millis = e.millis.less(product(uint64(-bytes), uint64(millis)))
-	} else {
-		e.millis = e.millis.add(product(uint64(bytes), uint64(millis)))
-	}
+	e.millis = e.millis.add(signedProduct(bytes, millis))
 }
 
 // add adds in two's complement.
@@ -111,10 +108,10 @@ func (d *storageDays) list(m month, until int64) (days []*event.StorageDay) {
 	if d == nil {
 		return nil
 	}
-	bytes, rest := int64(d.startBytes), d.changes
+	bytes, rest := num.Int64(d.startBytes), d.changes
 	for start := m.start; start < until; start += dayMillis {
 		sum := signedProduct(bytes, dayMillis)
-		if day := uint32((start - m.start) / dayMillis); len(rest) > 0 && rest[0].day == day {
+		if day := num.Uint32((start - m.start) / dayMillis); len(rest) > 0 && rest[0].day == day {
 			sum = sum.add(rest[0].millis)
 			bytes += rest[0].net
 			rest = rest[1:]
@@ -123,7 +120,7 @@ func (d *storageDays) list(m month, until int64) (days []*event.StorageDay) {
 			sum = sum.less(signedProduct(bytes, missing))
 		}
 		if sum != (uint128{}) {
-			days = append(days, &event.StorageDay{Day: uint32(start / dayMillis), ByteMsHigh: sum.high, ByteMsLow: sum.low})
+			days = append(days, &event.StorageDay{Day: num.Uint32(start / dayMillis), ByteMsHigh: sum.high, ByteMsLow: sum.low})
 		}
 	}
 	return days
@@ -131,10 +128,11 @@ func (d *storageDays) list(m month, until int64) (days []*event.StorageDay) {
 
 // signedProduct is the product in two's complement. millis must not be negative.
 func signedProduct(bytes, millis int64) uint128 {
+	p := product(num.Abs(bytes), num.Uint64(millis))
 	if bytes < 0 {
-		return uint128{}.less(product(uint64(-bytes), uint64(millis)))
+		return uint128{}.less(p)
 	}
-	return product(uint64(bytes), uint64(millis))
+	return p
 }
 
 // state adds the days to the state of their month.

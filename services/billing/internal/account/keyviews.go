@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -62,8 +63,8 @@ func (f *Fold) capped(a *account, l *keyLineage, caps ...*event.CapStatus) bool 
 	cheapest := uint64(0)
 	for _, key := range plan.QuotaKeys() {
 		term := f.prices.current.Plans[a.tier].Terms[key]
-		if term.Overage && l.allows(key) && (cheapest == 0 || uint64(term.Price) < cheapest) {
-			cheapest = uint64(term.Price)
+		if term.Overage && l.allows(key) && (cheapest == 0 || num.Uint64(term.Price) < cheapest) {
+			cheapest = num.Uint64(term.Price)
 		}
 	}
 	return cheapest > 0 && slices.ContainsFunc(caps, func(c *event.CapStatus) bool {

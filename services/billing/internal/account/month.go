@@ -1,6 +1,10 @@
 package account
 
-import "time"
+import (
+	"time"
+
+	"quire.dev/pkg/num"
+)
 
 // month is a calendar month in UTC. Its number is year*12 + month-1. start and end are Unix milliseconds; end is the
 // next month's start.
@@ -16,7 +20,7 @@ func monthNumber(n uint32) month {
 
 func monthOf(millis int64) month {
 	t := time.UnixMilli(millis).UTC()
-	return monthNumber(uint32(t.Year())*12 + uint32(t.Month()) - 1)
+	return monthNumber(num.Uint32(t.Year()*12 + int(t.Month()) - 1))
 }
 
 // at is the month of millis. It is cheap if that is m.
@@ -27,7 +31,7 @@ func (m month) at(millis int64) month {
 	return monthOf(millis)
 }
 
-func (m month) millis() uint64 { return uint64(m.end - m.start) }
+func (m month) millis() uint64 { return num.Uint64(m.end - m.start) }
 
 // period is the month's name in the API: "2026-11".
 func (m month) period() string {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -193,7 +194,7 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 	limit := f.prices.current.Plans[a.tier].Terms[key].Limit
 	for limit != plan.Unlimited {
 		_, paid, _, _ := c.charged(key)
-		if paid == 0 || int64(paid) <= int64(c.used[key])-limit {
+		if paid == 0 || num.Int64(paid) <= num.Int64(c.used[key])-limit {
 			return
 		}
 		if !f.makeFree(a, c, month, key, at) {
@@ -212,7 +213,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		last := &items[len(items)-1]
 		if h == nil || compareAdmitted(last.sequence, last.index, h.sequence, h.index) > 0 {
 			a.uncount(&f.base, c, payment{key, month, last.lineage, last.day, last.cost})
-			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -int64(last.cost)})
+			f.countDay(a, last.day, key, UsageDelta{Key: last.keyNumber, Overage: -1, SpentMicros: -num.Int64(last.cost)})
 			f.credits.enterReturn(a, last.admission(key), last.cost, at)
 			f.link(a, last.freed(key, month, at))
 			f.credits.refundUses(a, last.use, at)
@@ -227,7 +228,7 @@ func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey
 		return false
 	}
 	a.uncount(&f.base, c, h.payment())
-	f.countDay(a, h.day, key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -int64(h.cost)})
+	f.countDay(a, h.day, key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -num.Int64(h.cost)})
 	if h.result == event.Result_RESULT_UNSPECIFIED {
 		take(&f.base, "open paid holds", &a.openPaid, 1)
 		h.returned = h.cost // the ledger gets it when the hold is served
@@ -285,7 +286,7 @@ func (c *credits) enterReturn(a *account, r admission, cost uint64, at int64) {
 		return
 	}
 	c.enterFor(a, r, at, &event.LedgerEntry{
-		Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: int64(cost), Reason: "a request beside it failed: this one is free",
+		Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: num.Int64(cost), Reason: "a request beside it failed: this one is free",
 	})
 }
 
@@ -296,8 +297,8 @@ func (p *paidRequest) admission(key plan.QuotaKey) admission {
 // freed is the account's entry that a void has made the request free.
 func (p *paidRequest) freed(key plan.QuotaKey, month uint32, at int64) *event.Entry {
 	return &event.Entry{
-		Kind: event.EntryFree, TimeMs: at, Month: decimalMonth(month), QuotaKey: uint8(key), Charge: uint8(event.ChargeSource_CHARGE_CREDITS),
-		Micros: int64(p.cost), Key: p.keyNumber, Request: p.request,
+		Kind: event.EntryFree, TimeMs: at, Month: decimalMonth(month), QuotaKey: num.Uint8(key), Charge: uint8(event.ChargeSource_CHARGE_CREDITS),
+		Micros: num.Int64(p.cost), Key: p.keyNumber, Request: p.request,
 	}
 }
 
@@ -307,7 +308,7 @@ func (a *account) held(key plan.QuotaKey, term plan.Term) bool {
 	if a.open.count == 0 {
 		return false
 	}
-	if int64(a.current.used[key])-int64(a.openBy[key]) < term.Limit {
+	if num.Int64(a.current.used[key])-int64(a.openBy[key]) < term.Limit {
 		return true
 	}
 	if !term.Overage {
@@ -317,7 +318,7 @@ func (a *account) held(key plan.QuotaKey, term plan.Term) bool {
 	for _, l := range a.paid {
 		if a.openBy[l.key] > 0 {
 			for _, p := range l.items {
-				back += int64(p.cost)
+				back += num.Int64(p.cost)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // maxPurchaseChars bounds a provider's name, an id there, and what it says about a payment.
@@ -55,9 +56,9 @@ func (f *Fold) pay(a *account, p *event.Payment, actor string, index int) event.
 		return event.CommandStatus_COMMAND_OK
 	}
 	e := &event.LedgerEntry{
-		TimeMs: f.time, Type: event.LedgerType_LEDGER_PAYMENT, AmountMicros: int64(p.CreditsMicros), Reason: p.Reason, Actor: actor, Payment: p.Id,
+		TimeMs: f.time, Type: event.LedgerType_LEDGER_PAYMENT, AmountMicros: num.Int64(p.CreditsMicros), Reason: p.Reason, Actor: actor, Payment: p.Id,
 	}
-	if p.CreditsMicros > 0 && !f.givePaid(a, int64(p.CreditsMicros), index, e) {
+	if p.CreditsMicros > 0 && !f.givePaid(a, num.Int64(p.CreditsMicros), index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	made := &purchase{
@@ -95,7 +96,7 @@ func (f *Fold) reverse(a *account, r *event.Reverse, actor string, index int) ev
 		return event.CommandStatus_COMMAND_OK
 	}
 	e := &event.LedgerEntry{
-		TimeMs: f.time, Type: event.LedgerType_LEDGER_REVERSAL, AmountMicros: int64(p.reversed) - int64(r.ReversedMicros), Reason: r.Reason, Actor: actor,
+		TimeMs: f.time, Type: event.LedgerType_LEDGER_REVERSAL, AmountMicros: num.Int64(p.reversed) - num.Int64(r.ReversedMicros), Reason: r.Reason, Actor: actor,
 		Payment: p.id,
 	}
 	if e.AmountMicros < 0 {
@@ -181,5 +182,5 @@ func pageLimit(asked uint32, usual, most int) int {
 	if asked == 0 {
 		return usual
 	}
-	return int(min(asked, uint32(most)))
+	return int(min(asked, num.Uint32(most)))
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -108,7 +109,7 @@ func (f *Fold) forgive(a *account, h *hold) {
 		of := c.charging()
 		reduce(&of.overage[h.key], 1)
 		reduce(&of.spent[h.key], h.cost)
-		f.countDay(a, h.day, h.key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -int64(h.cost)})
+		f.countDay(a, h.day, h.key, UsageDelta{Key: h.keyNumber, Overage: -1, SpentMicros: -num.Int64(h.cost)})
 		c.clampPeriods(h.key)
 		f.linkHold(a, event.EntryFree, h, f.time)
 	}
@@ -159,7 +160,7 @@ func (f *Fold) settleBalance(a *account) {
 			}
 			return true
 		}
-		a.available += int64(g.left)
+		a.available += num.Int64(g.left)
 		return false
 	})
 	f.credits.repay(a)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -124,7 +125,7 @@ func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*eve
 	c.available = 0
 	for _, g := range c.grants {
 		if g.expires == 0 || g.expires > at {
-			c.available += int64(g.left)
+			c.available += num.Int64(g.left)
 		}
 	}
 	return &c, closed
@@ -161,7 +162,7 @@ func (f *Fold) AllowanceAt(network event.AccountID, now int64) *event.AllowanceA
 	if n := f.principals.networks[uint64(network)]; n != nil {
 		admitted = n.admittedAt(at, window)
 	}
-	out := &event.AllowanceAnswer{Limit: uint32(limit), Remaining: uint32(max(0, limit-len(admitted))), WindowMs: window}
+	out := &event.AllowanceAnswer{Limit: num.Uint32(limit), Remaining: num.Uint32(max(0, limit-len(admitted))), WindowMs: window}
 	if len(admitted) > 0 && limit > 0 {
 		// After the limit was lowered more than one must leave the window.
 		out.ResetSeconds = secondsUntil(admitted[max(0, len(admitted)-limit)]+window, at)
@@ -237,7 +238,7 @@ func LedgerID(sequence uint64, ordinal uint32) string { return string(ledgerID(s
 // LedgerOrdinal is the ordinal of a ledger entry within its message. The id must be valid.
 func LedgerOrdinal(id string) uint32 {
 	ordinal, _ := event.ParseBase62(id[ledgerDigits:], ordinalDigits)
-	return uint32(ordinal)
+	return num.Uint32(ordinal)
 }
 
 // WithoutLedgerOrdinal is the id of a ledger entry, or a text that ends with one, without its ordinal.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // From Rules5 on each account has a chain of entries: one for each change of a month's counters, and one for each entry of its
@@ -120,7 +121,7 @@ func (f *Fold) TakeReceipts() []Receipt {
 // linkHold adds an entry about the request of a hold.
 func (b *base) linkHold(a *account, kind event.EntryKind, h *hold, at int64) {
 	b.link(a, &event.Entry{
-		Kind: kind, TimeMs: at, Month: decimalMonth(h.month), QuotaKey: uint8(h.key), Charge: uint8(h.charge), Micros: int64(h.cost),
+		Kind: kind, TimeMs: at, Month: decimalMonth(h.month), QuotaKey: num.Uint8(h.key), Charge: num.Uint8(h.charge), Micros: num.Int64(h.cost),
 		Key: h.keyNumber, Request: h.request,
 	})
 }
@@ -128,7 +129,7 @@ func (b *base) linkHold(a *account, kind event.EntryKind, h *hold, at int64) {
 // linkLedger adds an entry of the ledger that counts in a month.
 func (b *base) linkLedger(a *account, month uint32, e *event.LedgerEntry) {
 	of := event.Entry{
-		Kind: event.EntryLedger, TimeMs: e.SettledMs, Month: decimalMonth(month), QuotaKey: uint8(e.QuotaKey), Charge: uint8(e.Type), Micros: e.AmountMicros,
+		Kind: event.EntryLedger, TimeMs: e.SettledMs, Month: decimalMonth(month), QuotaKey: num.Uint8(e.QuotaKey), Charge: num.Uint8(e.Type), Micros: e.AmountMicros,
 	}
 	copy(of.Request[:], e.RequestId)
 	b.link(a, &of)

@@ -1,6 +1,9 @@
 package account
 
-import "quire.dev/pkg/event"
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
+)
 
 // RequestChange is a decision about a request of an account, or a later change of one. It influences no decision.
 type RequestChange struct {
@@ -40,7 +43,7 @@ func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Ve
 	c := RequestChange{
 		Account: event.AccountID(item.Account), Request: event.RequestID(item.RequestId), TimeMillis: f.time,
 		Decided: true, Settled: true, Paid: true, Held: h == nil && v.Held,
-		QuotaKey: uint8(item.QuotaKey), Decision: uint8(v.Decision), Charge: uint8(v.Charge), Key: number,
+		QuotaKey: num.Uint8(item.QuotaKey), Decision: num.Uint8(v.Decision), Charge: num.Uint8(v.Charge), Key: number,
 		Remaining: v.Remaining, CostMicros: v.CostMicros,
 	}
 	if h != nil {
@@ -72,7 +75,7 @@ func (s *records) ended(h *hold, settlement string) {
 
 // recordCharged records how a request charged late is paid.
 func (s *records) recordCharged(h *hold) {
-	s.change(h, RequestChange{Paid: true, Charge: uint8(h.charge), CostMicros: h.cost})
+	s.change(h, RequestChange{Paid: true, Charge: num.Uint8(h.charge), CostMicros: h.cost})
 }
 
 // returned records that the void of another request refunded the price. timeMillis and index are of its admission,

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -90,7 +91,7 @@ func (f *Fold) takeRefundBack(a *account, r *event.Refund, amount uint64, e *eve
 	switch {
 	case left < amount:
 		return event.CommandStatus_COMMAND_OVER_REFUNDED
-	case a.available < int64(amount):
+	case a.available < num.Int64(amount):
 		return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
 	}
 	f.remove(a, amount, e)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -190,7 +191,7 @@ func (f *Fold) takeBack(h *hold) {
 	}
 	if a != nil && h.cost > 0 {
 		f.credits.enterFor(a, h.admission(), f.time, &event.LedgerEntry{
-			Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: int64(h.cost), Reason: "request failed",
+			Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: num.Int64(h.cost), Reason: "request failed",
 		})
 	}
 	f.giveBack(h, f.time)
@@ -238,7 +239,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	h.month, h.sequence, h.index, h.charge = a.month, f.sequence, chargedLate, event.ChargeSource_CHARGE_QUOTA
 	h.time, h.day = f.time, a.dayOf(&f.base)
 	term := f.prices.current.Plans[a.tier].Terms[key]
-	used := int64(a.current.used[key])
+	used := num.Int64(a.current.used[key])
 	l, covered := a.lineageOf(lineage), true
 	switch {
 	case l.full(key, a.month):
@@ -246,8 +247,8 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	case term.Limit == plan.Unlimited:
 		h.charge = event.ChargeSource_CHARGE_NONE
 	case used < term.Limit:
-	case term.Overage && a.available >= int64(term.Price) && a.keepsCaps(&f.base, l, uint64(term.Price)):
-		f.overage(a, h, uint64(term.Price))
+	case term.Overage && a.available >= int64(term.Price) && a.keepsCaps(&f.base, l, num.Uint64(term.Price)):
+		f.overage(a, h, num.Uint64(term.Price))
 		f.credits.enterCharge(a, h, f.time)
 	default:
 		covered = false
@@ -255,7 +256,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	if !covered {
 		a.current.charging().waived[key]++
 		f.link(a, &event.Entry{
-			Kind: event.EntryLate, TimeMs: f.time, Month: decimalMonth(h.month), QuotaKey: uint8(key), Charge: event.ChargeWaived,
+			Kind: event.EntryLate, TimeMs: f.time, Month: decimalMonth(h.month), QuotaKey: num.Uint8(key), Charge: event.ChargeWaived,
 			Key: keyNumber, Request: request,
 		})
 		f.records.ended(h, SettlementWaived)
@@ -269,7 +270,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	f.alerts.usedMore(a, key, term.Limit)
 	f.countDay(a, h.day, key, h.counted(1))
 	f.linkHold(a, event.EntryLate, h, f.time)
-	f.records.traceCharged(h, uint64(term.Price))
+	f.records.traceCharged(h, num.Uint64(term.Price))
 	f.records.recordCharged(h)
 	if f.records.watches(request) {
 		f.records.trace.answer.ChargedLate = true

@@ -2,6 +2,7 @@ package account
 
 import (
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -61,7 +62,7 @@ func (c spendingCap) status(s spending, month uint64, now int64) *event.CapStatu
 	if c.period == event.CapPeriod_CAP_NONE {
 		return nil
 	}
-	day := max(s.day, uint32(now/dayMillis))
+	day := max(s.day, num.Uint32(now/dayMillis))
 	return &event.CapStatus{Cap: c.event(), SpentMicros: c.in(s, month, day), ResetMs: c.ends(day, monthOf(now))}
 }
 
@@ -164,7 +165,7 @@ func (a *account) capDay(b *base) uint32 { return max(a.spending.day, a.dayOf(b)
 
 // capRefused refuses a request whose price would exceed a cap.
 func (a *account) capRefused(b *base, l *keyLineage, h *hold, term plan.Term, v *event.Verdict) bool {
-	price := uint64(term.Price)
+	price := num.Uint64(term.Price)
 	day := a.capDay(b)
 	c, passed := a.passed(l, day, price)
 	if !passed {
@@ -183,7 +184,7 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 	if a.open.count == 0 {
 		return false
 	}
-	if int64(a.current.used[key])-int64(a.openBy[key]) < term.Limit {
+	if num.Int64(a.current.used[key])-int64(a.openBy[key]) < term.Limit {
 		return true
 	}
 	counts := func(lineage, in, month uint32) bool {
@@ -210,7 +211,7 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 			}
 		}
 	}
-	return c.spent-min(back, c.spent)+uint64(term.Price) <= c.amount
+	return c.spent-min(back, c.spent)+num.Uint64(term.Price) <= c.amount
 }
 
 // spend records a hold's payment for the caps and the counters of its key.

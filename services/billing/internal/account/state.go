@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -55,7 +56,7 @@ func (a *account) state() *event.AccountState {
 		Holds: a.open.states(), Closed: a.closed.states(), FailuresMs: slices.Clone(a.failures),
 		StorageBytes: a.storageBytes, StorageSinceMs: a.storageSince,
 		SettledBalanceMicros: a.settled, LedgerCount: a.entries, Terms: a.terms, Paid: a.paidStates(),
-		OwedMicros: uint64(a.owed), Payments: a.purchases.states(), Subscriptions: slices.Clone(a.subscriptions), TopUp: copyTopUp(a.topUp),
+		OwedMicros: num.Uint64(a.owed), Payments: a.purchases.states(), Subscriptions: slices.Clone(a.subscriptions), TopUp: copyTopUp(a.topUp),
 		SuspendedMs: a.suspended, SuspensionReason: a.suspensionReason, DeletesMs: a.deletes, ErasedMs: a.erased, Alerts: a.alerts.state(),
 		Keyring: a.keys.state(), Spending: a.spending.state(), Cap: a.cap().event(), KeyUsedMs: a.keyUsed,
 		ReceiptNumber: a.receipt.number, Receipt: a.receipt.state(),
@@ -217,7 +218,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		terms: s.Terms, suspended: s.SuspendedMs, suspensionReason: s.SuspensionReason,
 		deletes: s.DeletesMs, erased: s.ErasedMs, quarantined: s.QuarantinedMs, quarantineReason: s.QuarantineReason,
 		keys: restoreKeyring(s.Keyring), spending: restoreSpending(s.Spending), keyUsed: s.KeyUsedMs,
-		nextTier: plan.Tier(s.NextTier), owed: int64(s.OwedMicros), purchases: restorePurchases(s.Payments),
+		nextTier: plan.Tier(s.NextTier), owed: num.Int64(s.OwedMicros), purchases: restorePurchases(s.Payments),
 		subscriptions: s.Subscriptions,
 	}
 	a.principal.account = a
@@ -256,7 +257,7 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 			id: g.Grant, amount: g.AmountMicros, left: g.LeftMicros, expires: g.ExpiresMs, created: g.CreatedMs,
 			reason: g.Reason, account: a, over: g.Over || g.ExpiresMs != 0 && g.ExpiresMs <= f.time, early: g.Over,
 		}
-		a.available += int64(grant.left)
+		a.available += num.Int64(grant.left)
 		f.credits.addGrant(grant)
 	}
 	if err := a.restorePaid(s.Paid); err != nil {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -82,7 +83,7 @@ func storageBill(byteMillis uint128, m month, of *plan.Plan) (averageBytes, bill
 // integrate adds the storage up to a time to the current month's integral.
 func (a *account) integrate(to int64) {
 	if to > a.storageSince {
-		a.current.byteMillis = a.current.byteMillis.plus(product(a.storageBytes, uint64(to-a.storageSince)))
+		a.current.byteMillis = a.current.byteMillis.plus(product(a.storageBytes, num.Uint64(to-a.storageSince)))
 		a.storageSince = to
 	}
 }
@@ -91,9 +92,9 @@ func (a *account) integrate(to int64) {
 // previous month. If the previous month is closed, its part goes into the current one. Older months stay unchanged.
 func (a *account) store(b *base, delta, from int64) {
 	a.integrate(b.time)
-	size := uint64(delta)
+	size := num.Abs(delta)
 	if delta < 0 {
-		size = min(-size, a.storageBytes)
+		size = min(size, a.storageBytes)
 		a.storageBytes -= size
 	} else {
 		a.storageBytes += min(size, math.MaxInt64-a.storageBytes)
@@ -105,7 +106,7 @@ func (a *account) store(b *base, delta, from int64) {
 	if size == 0 {
 		return
 	}
-	signed := int64(size)
+	signed := num.Int64(size)
 	if delta < 0 {
 		signed = -signed
 	}

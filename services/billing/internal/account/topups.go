@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // A top-up buys credits with the saved payment method once few are left. The fold decides when one is due, at the end of the message
@@ -144,7 +145,7 @@ func (f *Fold) decideTopUp(a *account) {
 // topUpPossible reports whether a top-up is due but for the time and the month's limit.
 func (a *account) topUpPossible() bool {
 	t := a.topUp
-	return t.DueMs == 0 && !t.Off && t.Rule.CreditsMicros > 0 && !a.barred() && a.quarantined == 0 && a.available-a.owed < int64(t.Rule.BelowMicros)
+	return t.DueMs == 0 && !t.Off && t.Rule.CreditsMicros > 0 && !a.barred() && a.quarantined == 0 && a.available-a.owed < num.Int64(t.Rule.BelowMicros)
 }
 
 // wakeForTopUps finds the next time at which a top-up may become due.

@@ -1,6 +1,9 @@
 package account
 
-import "quire.dev/pkg/event"
+import (
+	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
+)
 
 // How an admitted request ended: values of ExplainAnswer.settlement.
 const (
@@ -115,7 +118,7 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 	}
 	e.UsedAfter = f.usedBy(item)
 	if a := f.principals.accounts[item.Account]; a != nil && !item.Anonymous {
-		e.PriceMicros = uint64(f.prices.current.Plans[a.tier].Terms[item.QuotaKey].Price)
+		e.PriceMicros = num.Uint64(f.prices.current.Plans[a.tier].Terms[item.QuotaKey].Price)
 	}
 	if h != nil {
 		e.Settlement = SettlementOpen

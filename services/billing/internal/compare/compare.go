@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
@@ -156,7 +157,7 @@ func newComparison(cfg Config, to sink) *Comparison {
 		cfg.Since = &Since{}
 	}
 	return &Comparison{
-		cfg: cfg, oldest: max(cfg.Since.Day, uint32(max(cfg.NowMillis/dayMillis-projection.DaysKept+1+sweptDays, 0))),
+		cfg: cfg, oldest: max(cfg.Since.Day, num.Uint32(max(cfg.NowMillis/dayMillis-projection.DaysKept+1+sweptDays, 0))),
 		moved: map[dayKey]uint64{}, erased: map[uint64]bool{}, aged: map[uint64]string{}, to: to,
 	}
 }
@@ -205,7 +206,7 @@ func (c *Comparison) ReadDays(ctx context.Context) (last uint64, err error) {
 		return last, projection.EachDay(ctx, c.cfg.Store, c.cfg.Stream, c.oldest, take)
 	}
 	var ids []string
-	for day := c.oldest; day <= uint32(c.cfg.NowMillis/dayMillis)+31; day++ {
+	for day := c.oldest; day <= num.Uint32(c.cfg.NowMillis/dayMillis)+31; day++ {
 		ids = append(ids, projection.DayID(c.cfg.Account, day))
 	}
 	return last, c.load(ctx, days, ids, take)

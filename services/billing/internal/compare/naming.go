@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
@@ -184,7 +185,7 @@ func (n *Naming) Differences(upTo uint64, list []*event.AuditTable, most int) (f
 		return nil, err
 	}
 	for t := range tables {
-		list[t].Differences, list[t].More = uint64(n.left[t]), n.left[t] > 0
+		list[t].Differences, list[t].More = num.Uint64(n.left[t]), n.left[t] > 0
 	}
 	for _, r := range rows {
 		list[r.table].Differences++

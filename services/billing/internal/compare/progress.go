@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // ResumeMillis is how long after its start an audit can be resumed. Rows that a sweep may delete until then are left out of every audit.
@@ -24,7 +25,7 @@ func (s *Sums) Save(to *event.AuditProgress) {
 	to.Key, to.Buckets, to.Sums = s.key[:], nil, nil
 	for _, at := range slices.Sorted(maps.Keys(s.part)) {
 		sum := s.part[at]
-		to.Buckets = append(to.Buckets, uint32(at))
+		to.Buckets = append(to.Buckets, num.Uint32(at))
 		to.Sums = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(to.Sums, sum.high), sum.low)
 	}
 }

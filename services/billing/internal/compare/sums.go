@@ -9,6 +9,7 @@ import (
 	"math/bits"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 )
@@ -34,10 +35,7 @@ func (a uint128) minus(b uint128) uint128 {
 }
 
 func (a uint128) times(n int64) uint128 {
-	magnitude := uint64(n)
-	if n < 0 {
-		magnitude = -magnitude
-	}
+	magnitude := num.Abs(n)
 	high, low := bits.Mul64(a.low, magnitude)
 	out := uint128{high + a.high*magnitude, low}
 	if n < 0 {

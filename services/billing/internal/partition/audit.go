@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 )
 
@@ -161,7 +162,7 @@ func (p *Partition) auditAnswer(ctx context.Context, run knownAudit, follows boo
 	}
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Audit{Audit: &event.AuditAnswer{
-		Stream: p.stream, Partition: uint32(p.cfg.Partition), LastSequence: run.answer.LastSequence, Entries: run.answer.Entries,
+		Stream: p.stream, Partition: num.Uint32(p.cfg.Partition), LastSequence: run.answer.LastSequence, Entries: run.answer.Entries,
 		LiveHash: run.answer.LiveHash, ReplayHash: run.answer.ReplayHash, Match: run.answer.Match, Folded: run.answer.Folded,
 		Again: run.again, ComparedSequence: run.answer.ComparedSequence, Tables: run.answer.Tables, Differences: run.answer.Differences,
 		Skipped: run.answer.Skipped, Chain: run.answer.Chain, TimeMs: run.answer.TimeMs, HeadChain: run.answer.HeadChain,

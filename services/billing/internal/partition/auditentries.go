@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/projection"
@@ -79,12 +80,12 @@ func (c *storedChain) compare(blocks []views.Doc) {
 			c.differs(number(last), "hash", hex.EncodeToString(run.Before[:]), hex.EncodeToString(hash[:]))
 			return
 		}
-		n := min(run.Len(), int(c.number-last))
+		n := min(run.Len(), num.Int(c.number-last))
 		if n < run.Len() && doc.Seq <= c.at {
 			c.differs(number(c.number+1), "", "missing", "present")
 			return
 		}
-		last, hash = last+uint64(n), run.After(n)
+		last, hash = last+num.Uint64(n), run.After(n)
 		c.entries += n
 	}
 	switch {

@@ -7,6 +7,7 @@ import (
 	"math"
 
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/compare"
 	"quire.dev/services/billing/internal/snapshots"
@@ -30,10 +31,10 @@ func (a *auditing) fold(
 		}
 		a.part, a.partSum = nil, nil
 		from := fold.Sequence()
-		a.task.total.Store(a.before + uint64(passes)*(live.at-from))
+		a.task.total.Store(a.before + num.Uint64(passes)*(live.at-from))
 		part := &auditedPart{
 			auditing: a, folded: fold, live: live, rows: c, stored: stored, all: exact && a.options.account == 0,
-			offset: a.before + uint64(pass)*(live.at-from) - from, seals: a.sealsSince(from),
+			offset: a.before + num.Uint64(pass)*(live.at-from) - from, seals: a.sealsSince(from),
 		}
 		if err := part.replay(ctx, from); err != nil {
 			return err

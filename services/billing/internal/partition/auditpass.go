@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/compare"
@@ -54,7 +55,7 @@ func (o auditOptions) complete() bool { return o.account == 0 && o.until == 0 &&
 
 func (p *Partition) auditOptions(q *event.AuditQuery) (o auditOptions, err error) {
 	o = auditOptions{account: event.AccountID(q.GetAccount()), until: q.GetUntil(), head: q.GetHead(), deep: q.GetDeep(), repair: q.GetRepair(), new: q.GetNew()}
-	o.skipped = q.GetOnly() != 0 && q.GetOnly() != uint32(p.cfg.Partition)+1
+	o.skipped = q.GetOnly() != 0 && q.GetOnly() != num.Uint32(p.cfg.Partition)+1
 	malformed := ""
 	switch {
 	case o.repair != "" && o.repair != tableSnapshots && !compare.Repairable(o.repair):
@@ -79,7 +80,7 @@ func (p *Partition) runAudit(ctx context.Context, run *auditRun) {
 func (p *Partition) auditOnce(ctx context.Context, run *auditRun) (*event.AuditAnswer, error) {
 	t, o := &run.task, run.options
 	if o.skipped {
-		return &event.AuditAnswer{Stream: p.stream, Partition: uint32(p.cfg.Partition), Match: true, Skipped: true}, nil
+		return &event.AuditAnswer{Stream: p.stream, Partition: num.Uint32(p.cfg.Partition), Match: true, Skipped: true}, nil
 	}
 	t.total.Store(p.position.Get())
 	release, err := take(ctx, p.deps.Turns.audits)
@@ -194,7 +195,7 @@ func (a *auditing) pass(ctx context.Context, exact bool) (*event.AuditAnswer, er
 	if a.options.repair != tableSnapshots {
 		cfg.Table = a.options.repair
 	}
-	answer := &event.AuditAnswer{Stream: a.stream, Partition: uint32(a.cfg.Partition)}
+	answer := &event.AuditAnswer{Stream: a.stream, Partition: num.Uint32(a.cfg.Partition)}
 	a.answer = answer
 	if a.since != nil {
 		cfg.Since, answer.FromSequence = compare.SinceState(a.start), a.since.Sequence

@@ -14,7 +14,7 @@ import (
 func TestTheLatestRequestsAreHeld(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn changes
+	random := rand.New(rand.NewPCG(seed, 0))
 	maxHeld, goesBack := 1+random.IntN(5*runChanges), random.IntN(2) == 0
 	held, all := newReplayedRequests(maxHeld, 0), map[event.RequestID]*replayedRequest{}
 	holds := map[event.RequestID]int64{} // times

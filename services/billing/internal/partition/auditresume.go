@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/compare"
@@ -106,7 +107,7 @@ func (a *auditing) sealsSince(from uint64) auditedSeals {
 	if a.resumed == nil {
 		return auditedSeals{after: from}
 	}
-	return auditedSeals{points: seal.Restore(a.resumed.Points), count: int(a.resumed.Seals)}
+	return auditedSeals{points: seal.Restore(a.resumed.Points), count: num.Int(a.resumed.Seals)}
 }
 
 // save saves the progress as of the message of a snapshot, if the fold has its state: at most once in AuditProgress, and only if the read model had this
@@ -114,7 +115,7 @@ func (a *auditing) sealsSince(from uint64) auditedSeals {
 func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
 	a := p.auditing
 	if time.Since(a.lastSave) < a.cfg.AuditProgress || s.Sequence > p.live.stored || len(a.part)+len(a.kept) > 0 ||
-		p.live.entries < p.folded.Entries()+2*uint64(a.cfg.AuditRequests) {
+		p.live.entries < p.folded.Entries()+2*num.Uint64(a.cfg.AuditRequests) {
 		return nil
 	}
 	a.lastSave = time.Now()
@@ -124,7 +125,7 @@ func (p *auditedPart) save(ctx context.Context, s snapshots.Snapshot) error {
 	}
 	progress := &event.AuditProgress{
 		Snapshot: s.Key, BegunMs: a.begun, Known: a.known, Deep: a.options.deep, Head: a.options.head, HeadChain: a.answer.HeadChain,
-		Seals: uint64(p.seals.count), Points: p.seals.points.Save(),
+		Seals: num.Uint64(p.seals.count), Points: p.seals.points.Save(),
 	}
 	a.sums.Save(progress)
 	if err := a.snapshots.SetProgress(ctx, a.run.id, progress); err != nil && ctx.Err() == nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/proof"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/seal"
@@ -30,7 +31,7 @@ func (s *auditedSeals) apply(ctx context.Context, f *account.Fold, of *event.Sea
 			{Table: tableSeals, Row: fmt.Sprint(f.Sequence()), Field: field, Expected: expected, Found: have},
 		}})
 	}
-	if of.Partitions != uint32(partitions) {
+	if of.Partitions != num.Uint32(partitions) {
 		differs("partitions", fmt.Sprint(partitions), fmt.Sprint(of.Partitions))
 	}
 	point, known := s.points.At(of.Sequence)

@@ -9,6 +9,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 	"quire.dev/services/billing/internal/account"
 )
@@ -138,7 +139,7 @@ func (p *Partition) explain(ctx context.Context, id event.AccountID, q *event.Ex
 	if refused != nil {
 		answer := status(refused.status)
 		answer.Answer = &event.QueryAnswer_Progress{Progress: &event.Progress{
-			Instance: p.cfg.Instance, RetryAfterSeconds: uint32((refused.retryAfter + time.Second - 1) / time.Second),
+			Instance: p.cfg.Instance, RetryAfterSeconds: num.Uint32((refused.retryAfter + time.Second - 1) / time.Second),
 		}}
 		return answer, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/billing/internal/account"
 )
 
@@ -47,7 +48,7 @@ func (p *Partition) hold(ctx context.Context, payer event.AccountID, q *event.Ho
 	age := max(0, now-found.SinceMillis)
 	answer := status(event.QueryStatus_QUERY_OK)
 	answer.Answer = &event.QueryAnswer_Hold{Hold: &event.HoldAnswer{
-		RequestId: found.Request[:], AgeSeconds: uint32(age / 1000),
+		RequestId: found.Request[:], AgeSeconds: num.Uint32(age / 1000),
 		ClosesInSeconds: uint32((max(0, account.HoldMillis-age) + 999) / 1000), Abandoned: p.ended(ctx, batch.Source),
 		ReadHash: found.ReadHash,
 	}}

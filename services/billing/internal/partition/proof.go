@@ -11,6 +11,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/proof"
 	"quire.dev/services/billing/internal/seal"
 )
@@ -113,7 +114,7 @@ func leafOf(leaf *proof.Leaf, path []proof.Step) *event.TreeLeaf {
 	}
 	l := &event.TreeLeaf{Key: leaf.Key[:], Sums: leaf.Sums[:], Content: leaf.Content[:]}
 	for _, step := range path {
-		l.Path = append(l.Path, &event.TreeStep{Bit: uint32(step.Bit), Hash: step.Other.Hash[:], Sums: step.Other.Sums[:]}) //nolint:gosec // below 256
+		l.Path = append(l.Path, &event.TreeStep{Bit: num.Uint32(step.Bit), Hash: step.Other.Hash[:], Sums: step.Other.Sums[:]})
 	}
 	return l
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/billing/internal/projection"
 )
 
@@ -28,7 +29,7 @@ func parseRequestCursor(data []byte) (c requestCursor, err error) {
 	if len(data) < 8 {
 		return c, event.ErrBadID
 	}
-	c.millis = int64(binary.BigEndian.Uint64(data))
+	c.millis = num.FromBits(binary.BigEndian.Uint64(data))
 	c.id, err = event.RequestIDFrom(data[8:])
 	if c.millis < 0 {
 		err = event.ErrBadID
@@ -37,7 +38,7 @@ func parseRequestCursor(data []byte) (c requestCursor, err error) {
 }
 
 func cursorAfter(r *event.RecentRequest) []byte {
-	return append(binary.BigEndian.AppendUint64(nil, uint64(r.TimeMs)), r.RequestId...)
+	return append(binary.BigEndian.AppendUint64(nil, num.Bits(r.TimeMs)), r.RequestId...)
 }
 
 // rest returns the requests after the cursor. Without its request, which may have been deleted, they begin with the next millisecond.

@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/proof"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/seal"
@@ -182,7 +183,7 @@ func (s *sealing) isTime(now time.Time, interval time.Duration) bool {
 // publishSeal commits to the newest point that is known, and to the month that is ready. A seal that gets lost is sent again.
 func (p *Partition) publishSeal(ctx context.Context) error {
 	s := &p.sealing
-	of := &event.Seal{Partitions: uint32(p.cfg.Partitions)}
+	of := &event.Seal{Partitions: num.Uint32(p.cfg.Partitions)}
 	if point, known := s.points.Newest(); known {
 		of.Sequence, of.Accounts = point.Sequence, seal.Of(point.Root, "")
 		if now := p.deps.Clock(); s.ready != "" && !now.Before(s.retry) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing/internal/account"
 	"quire.dev/services/billing/internal/snapshots"
@@ -60,7 +61,7 @@ func (p *Partition) snapshotDue(age time.Duration) bool {
 	entries := p.fold.Entries() - p.lastSnapshot.Entries
 	p.mu.Unlock()
 	since := p.position.Get() - p.lastSnapshot.Sequence
-	return since >= uint64(p.cfg.SnapshotMessages) || since > 0 && age >= p.cfg.SnapshotInterval ||
+	return since >= num.Uint64(p.cfg.SnapshotMessages) || since > 0 && age >= p.cfg.SnapshotInterval ||
 		entries >= p.cfg.History.Apart(p.lastSnapshot.Size).Entries*9/20
 }
 

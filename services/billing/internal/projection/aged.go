@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 )
@@ -159,7 +160,7 @@ func decodeAged(doc views.Doc) (rows []AgedRow, err error) {
 		r := AgedRow{Sequence: sequence}
 		last := uint32(0)
 		for n := number(); n > 0 && !bad; n-- {
-			last += uint32(number())
+			last += num.Uint32(number())
 			r.Ordinals = append(r.Ordinals, last)
 		}
 		if bad = bad || len(data) < agedHash || len(r.Ordinals) == 0; bad {

@@ -117,7 +117,7 @@ func entriesOf(t *testing.T, p *Projection, id event.AccountID, s Search, limit 
 func TestAgingKeepsEachEntry(t *testing.T) {
 	seed := rand.Uint64()
 	t.Log("seed", seed)
-	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // drawn entries
+	random := rand.New(rand.NewPCG(seed, 0))
 	store := &broken{Store: open(t)}
 	p := New(store, "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
 	j := journalled{}
@@ -170,7 +170,7 @@ func TestAgingKeepsEachEntry(t *testing.T) {
 func TestRowsAreDeletedAfterTheirBlockIsKnown(t *testing.T) {
 	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
 	j := journalled{}
-	j.pushYear(t, p, rand.New(rand.NewPCG(1, 2)), 40) //nolint:gosec // the same each time
+	j.pushYear(t, p, rand.New(rand.NewPCG(1, 2)), 40)
 	now := time.Now()
 	for _, c := range []struct {
 		after   time.Duration
@@ -191,7 +191,7 @@ func TestRowsAreDeletedAfterTheirBlockIsKnown(t *testing.T) {
 // TestOtherRowsAreRefused: a page fails rather than show entries that are not those that were stored, or leave some out.
 func TestOtherRowsAreRefused(t *testing.T) {
 	p := New(open(t), "BILLING_0", 0, 0, slog.New(slog.DiscardHandler))
-	random := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(3, 4))
 	j := journalled{}
 	j.pushYear(t, p, random, 40)
 	if _, err := p.AgeLedger(t.Context(), someone, firstOfYear.AddDate(2, 0, 0), time.Now()); err != nil {

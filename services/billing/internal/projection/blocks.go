@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -122,7 +123,7 @@ var (
 
 // pack sets the encoded records of a block, and their number as its head.
 func pack(doc *views.Doc, records int, data []byte) {
-	doc.Head, doc.Body = binary.AppendUvarint(nil, uint64(records)), zstdEncoder().EncodeAll(data, nil)
+	doc.Head, doc.Body = binary.AppendUvarint(nil, num.Uint64(records)), zstdEncoder().EncodeAll(data, nil)
 }
 
 // unpack appends the encoded records of a block.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/services/billing/internal/account"
 )
@@ -58,7 +59,7 @@ type EntryRun struct {
 func (r *EntryRun) Len() int { return len(r.Data) / event.EntryBytes }
 
 // last is the number of the last entry.
-func (r *EntryRun) last() uint64 { return r.First + uint64(r.Len()) - 1 }
+func (r *EntryRun) last() uint64 { return r.First + num.Uint64(r.Len()) - 1 }
 
 // After is the hash of the chain after the first n entries.
 func (r *EntryRun) After(n int) account.Hash {
@@ -71,7 +72,7 @@ func (r *EntryRun) After(n int) account.Hash {
 
 // skip removes the first n entries.
 func (r *EntryRun) skip(n int) {
-	r.First, r.Before, r.Data = r.First+uint64(n), r.After(n), r.Data[n*event.EntryBytes:]
+	r.First, r.Before, r.Data = r.First+num.Uint64(n), r.After(n), r.Data[n*event.EntryBytes:]
 }
 
 // add appends what another run has after this one, and reports whether that follows without a gap. A run that is empty becomes the
@@ -102,7 +103,7 @@ func DecodeEntries(doc views.Doc) (run EntryRun, err error) {
 	if err != nil {
 		return run, err
 	}
-	n, last := records(doc), uint64(doc.Keys.Get("number").Int64())
+	n, last := records(doc), num.Uint64(doc.Keys.Get("number").Int64())
 	if n == 0 || n > last || uint64(len(data)) != sha256.Size+n*event.EntryBytes {
 		return run, fmt.Errorf("block of entries %s: %w", doc.ID, errEntries)
 	}
@@ -117,7 +118,7 @@ func EncodeEntries(doc *views.Doc, run *EntryRun) {
 // entryPut returns the document of a run.
 func (p *Projection) entryPut(id event.AccountID, sequence uint64, timeMillis int64, run *EntryRun) views.Put {
 	doc := newBlock(p.stream, id, sequence, timeMillis)
-	doc.Keys = append(doc.Keys, views.Key{Name: "number", Value: views.Int(int64(run.last()))})
+	doc.Keys = append(doc.Keys, views.Key{Name: "number", Value: views.Int(num.Int64(run.last()))})
 	EncodeEntries(&doc, run)
 	return views.Put{Collection: Entries, Doc: doc, New: true}
 }
@@ -201,7 +202,7 @@ func (p *Projection) EntriesAfter(ctx context.Context, id event.AccountID, after
 			return run, err
 		}
 		if block.First <= after {
-			block.skip(int(after + 1 - block.First))
+			block.skip(num.Int(after + 1 - block.First))
 		}
 		if !run.add(block) {
 			return run.limited(limit), nil
@@ -216,7 +217,7 @@ func (p *Projection) EntriesAfter(ctx context.Context, id event.AccountID, after
 // entryBlocksAfter loads the first blocks of an account that have entries after a number, as many as have limit entries.
 func (p *Projection) entryBlocksAfter(ctx context.Context, id event.AccountID, after uint64, limit int) (blocks []views.Doc, err error) {
 	query := views.Query{
-		Index: byAccount, Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.Int(int64(after))}, AfterID: "~",
+		Index: byAccount, Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.Int(num.Int64(after))}, AfterID: "~",
 		Limit: limit,
 	}
 	for range readAttempts {
@@ -226,7 +227,7 @@ func (p *Projection) entryBlocksAfter(ctx context.Context, id event.AccountID, a
 		}
 		heads = p.ofStream(heads)
 		n, found := 0, uint64(0)
-		for n < len(heads) && found < uint64(limit)+maxBlock { // after is anywhere in the first block
+		for n < len(heads) && found < num.Uint64(limit)+maxBlock { // after is anywhere in the first block
 			found += records(heads[n])
 			n++
 		}

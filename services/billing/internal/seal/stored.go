@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/blob"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/proof"
 )
 
@@ -39,7 +40,7 @@ func Write(ctx context.Context, store blob.Store, key string, tree proof.Tree) e
 	for at := range 1 << bits {
 		bucket := inBucket(leaves, at, bits)
 		root := treeOf(bucket).Root()
-		data = root.AppendTo(binary.BigEndian.AppendUint32(data, uint32(len(bucket)))) //nolint:gosec // far below 2^32
+		data = root.AppendTo(binary.BigEndian.AppendUint32(data, num.Uint32(len(bucket))))
 	}
 	for _, l := range leaves {
 		data = l.AppendTo(data)
@@ -90,7 +91,7 @@ func Find(ctx context.Context, store blob.Store, name string, key proof.Key) (le
 		before += counts[at]
 		if counts[at] > 0 {
 			var prefix proof.Key
-			binary.BigEndian.PutUint32(prefix[:], uint32(at)<<(32-bits)) //nolint:gosec // below 2^bits
+			binary.BigEndian.PutUint32(prefix[:], num.Uint32(at)<<(32-bits))
 			tops = append(tops, proof.Part{Prefix: prefix, Root: proof.ReadRoot(of[4:])})
 		}
 	}

@@ -18,6 +18,7 @@ import (
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 const (
@@ -70,7 +71,7 @@ func (p *poster) attempt(ctx context.Context, a *event.Alert, address *event.Web
 	response, err := p.client.Do(request)
 	if err == nil {
 		defer response.Body.Close()
-		out.Status = uint32(response.StatusCode)
+		out.Status = num.Uint32(response.StatusCode)
 		out.Answer = excerpt(response.Body)
 		if response.StatusCode/100 != 2 {
 			out.Error = "the answer was " + strconv.Itoa(response.StatusCode)
@@ -78,7 +79,7 @@ func (p *poster) attempt(ctx context.Context, a *event.Alert, address *event.Web
 	} else {
 		out.Error = plain(err)
 	}
-	out.DurationMs = uint32(time.Since(began).Milliseconds())
+	out.DurationMs = num.Uint32(time.Since(began).Milliseconds())
 	return out
 }
 

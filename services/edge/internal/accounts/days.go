@@ -12,6 +12,7 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -89,7 +90,7 @@ func (s *Accounts) usageDays(c *endpoint.Call) error {
 // DaysOf returns the usage of an account from the first day to the last, inclusive.
 func (s *Accounts) DaysOf(account event.AccountID, first, last int64) (*event.UsageDaysAnswer, error) {
 	a, err := s.Look(account, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
-		FromDay: uint32(first), ToDay: uint32(last),
+		FromDay: num.Uint32(first), ToDay: num.Uint32(last),
 	}}})
 	if err != nil {
 		return nil, err

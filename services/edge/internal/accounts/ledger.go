@@ -11,6 +11,7 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -101,9 +102,9 @@ func (s *Accounts) ledger(c *endpoint.Call) error {
 		return err
 	}
 	if table {
-		return s.LedgerTable(c, q, int(*limit))
+		return s.LedgerTable(c, q, num.Int(*limit))
 	}
-	q.Limit = uint32(*limit)
+	q.Limit = num.Uint32(*limit)
 	page, err := s.LedgerPage(c.Who.Account, q)
 	if err != nil {
 		return err
@@ -184,7 +185,7 @@ var errManyPages = errors.New("the entries about a request are not found on the 
 func (s *Accounts) LedgerTable(c *endpoint.Call, q *event.LedgerQuery, limit int) error {
 	var records [][]string
 	for asked := 1; ; asked++ {
-		q.Limit = uint32(min(limit-len(records), tablePage))
+		q.Limit = num.Uint32(min(limit-len(records), tablePage))
 		page, err := s.LedgerPage(c.Who.Account, q)
 		if err != nil {
 			return err

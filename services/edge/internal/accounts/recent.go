@@ -10,6 +10,7 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -67,13 +68,13 @@ func (s *Accounts) recentRequests(c *endpoint.Call) error {
 		return err
 	}
 	if table {
-		return s.RequestTable(c, &q.RecentQuery, int(*limit))
+		return s.RequestTable(c, &q.RecentQuery, num.Int(*limit))
 	}
 	names, err := s.KeyNames(c.Who.Account)
 	if err != nil {
 		return err
 	}
-	q.Limit = uint32(*limit)
+	q.Limit = num.Uint32(*limit)
 	page, err := s.RecentPage(c.Who.Account, &q.RecentQuery)
 	if err != nil {
 		return err
@@ -102,7 +103,7 @@ func (s *Accounts) RequestTable(c *endpoint.Call, q *event.RecentQuery, limit in
 	}
 	var records [][]string
 	for {
-		q.Limit = uint32(min(limit-len(records), requestPage))
+		q.Limit = num.Uint32(min(limit-len(records), requestPage))
 		page, err := s.RecentPage(c.Who.Account, q)
 		if err != nil {
 			return err

@@ -7,6 +7,7 @@ import (
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 )
@@ -96,7 +97,7 @@ func balanceBelowField(name string, v input.Value) (*uint64, error) {
 	if err == nil && amount < 0 {
 		err = httperr.InvalidField(name, "must be above zero")
 	}
-	return new(uint64(amount)), err
+	return new(num.Uint64(amount)), err
 }
 
 func balanceRequired() error {

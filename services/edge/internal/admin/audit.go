@@ -14,6 +14,7 @@ import (
 
 	api "quire.dev/pkg/admin"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -206,7 +207,7 @@ func parseHeads(name, text string, partitions int) (bus.Heads, error) {
 		switch {
 		case err1 != nil, err2 != nil, at == 0, twice:
 			return nil, httperr.InvalidField(name, "must be a list of partition:sequence, such as 0:120,1:98, with sequences from 1 and no partition twice")
-		case partition >= uint64(partitions):
+		case partition >= num.Uint64(partitions):
 			return nil, httperr.InvalidField(name, "must have partitions from 0 to "+strconv.Itoa(partitions-1))
 		}
 		heads[uint32(partition)] = at

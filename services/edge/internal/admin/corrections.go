@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/endpoint"
@@ -95,7 +96,7 @@ func monthField(name string, v input.Value) (uint32, error) {
 	return monthNumber(start), err
 }
 
-func monthNumber(t time.Time) uint32 { return uint32(t.Year())*12 + uint32(t.Month()) - 1 }
+func monthNumber(t time.Time) uint32 { return num.Uint32(t.Year()*12 + int(t.Month()) - 1) }
 
 // priceRefund finds in the ledger what a request has cost, when, and what of it was refunded.
 func (s *Admin) priceRefund(account event.AccountID, in refundInput) error {
@@ -135,7 +136,7 @@ func (s *Admin) recordPayment(c *endpoint.Call) error {
 	case credits == 0:
 		return httperr.InvalidField("credits", "is required")
 	}
-	p.CreditsMicros = uint64(credits)
+	p.CreditsMicros = num.Uint64(credits)
 	account, err := PathAccount(c)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // AdminLog asks for a page of the admin log, newest first. before is the id of the previous page's last entry, empty for the
@@ -14,7 +15,7 @@ import (
 func (b *Bus) AdminLog(ctx context.Context, before string, limit int) (*event.AdminLogAnswer, error) {
 	query := &event.Query{
 		NowMs: b.Now().UnixMilli(),
-		Query: &event.Query_AdminLog{AdminLog: &event.AdminLogQuery{Limit: uint32(limit), Before: before}},
+		Query: &event.Query_AdminLog{AdminLog: &event.AdminLogQuery{Limit: num.Uint32(limit), Before: before}},
 	}
 	pages := make([]*event.AdminLogAnswer, b.cfg.Partitions)
 	err := b.scatter(ctx, b.cfg.QueryTimeout, func(ctx context.Context, p int) error {

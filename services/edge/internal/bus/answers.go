@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 )
 
@@ -68,7 +69,7 @@ func (b *Bus) handleVerdicts(u *usageLane, data []byte) error {
 	now := b.Now()
 	return u.resolve(batch.Number, len(batch.Verdicts), nil, func(i int, asked *usage, v *Verdict) {
 		v.Verdict, v.TimeMs = batch.Verdicts[i], batch.TimeMs
-		v.at = journalOffset{batch.Sequence, uint32(i)}
+		v.at = journalOffset{batch.Sequence, num.Uint32(i)}
 		if !v.Admitted() {
 			b.refusals.remember(&asked.Admission, v, now)
 		}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/rpc"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/edge/internal/fault"
@@ -92,9 +93,9 @@ type AuditOptions struct {
 // only is event.AuditQuery.only.
 func (b *Bus) only(o AuditOptions) uint32 {
 	if o.Account != 0 {
-		return uint32(event.AccountPartition(o.Account, b.cfg.Partitions)) + 1
+		return num.Uint32(event.AccountPartition(o.Account, b.cfg.Partitions)) + 1
 	}
-	return uint32(o.Partition)
+	return num.Uint32(o.Partition)
 }
 
 // Audit has every replica of every billing partition fold its journal again, and follows the audit until ctx ends. A
@@ -324,7 +325,7 @@ func (b *Bus) auditReplica(ctx context.Context, partition int, name string, q au
 		Audit: &event.AuditQuery{
 			Id: q.id[:], Look: q.mode == lookAtAudit, Again: q.over, Account: uint64(q.options.Account), Until: q.options.Until,
 			Deep: q.options.Deep, New: q.options.New, Repair: q.options.Repair, Only: b.only(q.options),
-			Head: q.options.Heads[uint32(partition)],
+			Head: q.options.Heads[num.Uint32(partition)],
 		},
 	}})
 	if err != nil {

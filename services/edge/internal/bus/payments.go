@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // TopUps returns the top-ups that are to be charged, at most limit of each partition.
 func (b *Bus) TopUps(ctx context.Context, limit int) (due []*event.TopUp, err error) {
-	query := &event.Query{Query: &event.Query_TopUps{TopUps: &event.TopUpsQuery{Limit: uint32(limit)}}}
+	query := &event.Query{Query: &event.Query_TopUps{TopUps: &event.TopUpsQuery{Limit: num.Uint32(limit)}}}
 	err = b.queryAll(ctx, query, func(answer *event.QueryAnswer) bool {
 		due = append(due, answer.GetTopUps().GetTopUps()...)
 		return answer.GetTopUps() != nil
@@ -20,7 +21,7 @@ func (b *Bus) TopUps(ctx context.Context, limit int) (due []*event.TopUp, err er
 
 // Revenue returns what each partition knows of payments since a time, with at most failures of each.
 func (b *Bus) Revenue(ctx context.Context, since time.Time, failures int) (parts []*event.RevenueAnswer, err error) {
-	query := &event.Query{Query: &event.Query_Revenue{Revenue: &event.RevenueQuery{FromMs: since.UnixMilli(), Failures: uint32(failures)}}}
+	query := &event.Query{Query: &event.Query_Revenue{Revenue: &event.RevenueQuery{FromMs: since.UnixMilli(), Failures: num.Uint32(failures)}}}
 	err = b.queryAll(ctx, query, func(answer *event.QueryAnswer) bool {
 		parts = append(parts, answer.GetRevenue())
 		return answer.GetRevenue() != nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -117,7 +118,7 @@ func (b *Bus) encodeReport(list []Report) *event.RequestReport {
 	word := func(text string) uint32 {
 		n, known := words[text]
 		if !known {
-			n = uint32(len(m.Words))
+			n = num.Uint32(len(m.Words))
 			words[text], m.Words = n, append(m.Words, text)
 		}
 		return n
@@ -141,14 +142,14 @@ func (b *Bus) encodeReport(list []Report) *event.RequestReport {
 		m.Accounts = append(m.Accounts, uint64(r.Account))
 		m.RequestIds = append(m.RequestIds, r.Request[:]...)
 		m.TimesMs = append(m.TimesMs, r.Started.Add(b.cfg.Offset).UnixMilli())
-		m.DurationsMs = append(m.DurationsMs, uint32(r.Took.Milliseconds()))
-		m.Statuses = append(m.Statuses, uint32(r.Status))
+		m.DurationsMs = append(m.DurationsMs, num.Uint32(r.Took.Milliseconds()))
+		m.Statuses = append(m.Statuses, num.Uint32(r.Status))
 		m.QuotaKeys = append(m.QuotaKeys, uint32(r.QuotaKey))
 		m.Keys = append(m.Keys, r.Key)
 		m.Methods = append(m.Methods, word(r.Method))
 		m.Sources = append(m.Sources, source)
 		m.Errors = append(m.Errors, word(r.Error))
-		m.PathEnds = append(m.PathEnds, uint32(len(paths)))
+		m.PathEnds = append(m.PathEnds, num.Uint32(len(paths)))
 	}
 	for i, c := range paths {
 		if c < ' ' || c > '~' { // a client may send any byte
@@ -160,10 +161,10 @@ func (b *Bus) encodeReport(list []Report) *event.RequestReport {
 }
 
 func (r *Report) timing(index int) *event.RequestTiming {
-	ms := func(d time.Duration) uint32 { return uint32(d.Milliseconds()) }
+	ms := func(d time.Duration) uint32 { return num.Uint32(d.Milliseconds()) }
 	admit, write := &r.Timing.Admit, &r.Timing.Write
 	return &event.RequestTiming{
-		Index: uint32(index), BodyMs: ms(r.Body),
+		Index: num.Uint32(index), BodyMs: ms(r.Body),
 		AdmitQueueMs: ms(admit.Queue), AdmitSyncMs: ms(admit.Sync), AdmitFoldMs: ms(admit.Fold),
 		WriteQueueMs: ms(write.Queue), WriteSyncMs: ms(write.Sync), WriteFoldMs: ms(write.Fold), ReadMs: ms(r.Timing.Read), BlobMs: ms(r.Timing.Blob),
 	}

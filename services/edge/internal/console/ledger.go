@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -152,9 +153,9 @@ func (e Entry) For() string {
 // Amount is the change of the balance, with its sign.
 func (e Entry) Amount() string {
 	if e.AmountMicros < 0 {
-		return "\u2212" + credits(uint64(-e.AmountMicros))
+		return "\u2212" + credits(num.Uint64(-e.AmountMicros))
 	}
-	return "+" + credits(uint64(e.AmountMicros))
+	return "+" + credits(num.Uint64(e.AmountMicros))
 }
 
 // Balance is the balance after it.

@@ -7,6 +7,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -95,9 +96,9 @@ func part(of, whole uint64, size int) int { //nolint:unparam // bars and charts 
 	if of == 0 || whole == 0 {
 		return 0
 	}
-	high, low := bits.Mul64(min(of, whole), uint64(size))
+	high, low := bits.Mul64(min(of, whole), num.Uint64(size))
 	quotient, _ := bits.Div64(high, low, whole)
-	return max(1, int(quotient))
+	return max(1, num.Int(quotient))
 }
 
 func rowOf(u *event.KeyUsage) row {
@@ -192,7 +193,7 @@ func (o *Overview) Burn() *Burn {
 
 // lastsUntil is the day, or for more than two months the month, until which a balance lasts that loses spent in elapsedMs.
 func lastsUntil(now time.Time, balance, spent uint64, elapsedMs int64) string {
-	left := muldiv(balance, uint64(elapsedMs), spent)
+	left := muldiv(balance, num.Uint64(elapsedMs), spent)
 	if balance == 0 || left > uint64(longestMs) {
 		return ""
 	}

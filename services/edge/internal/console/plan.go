@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
@@ -220,7 +221,7 @@ func (p *Plan) Rows() (out []comparedRow) {
 			if !term.Overage {
 				return comparedCell{Text: offered(term.Limit)}
 			}
-			return comparedCell{Text: limit(term.Limit), More: plan.Short(uint64(term.Price))}
+			return comparedCell{Text: limit(term.Limit), More: plan.Short(num.Uint64(term.Price))}
 		})
 	}
 	row(0, "", "Storage", func(of *plan.Plan) comparedCell {

@@ -3,6 +3,7 @@ package console
 import (
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -84,7 +85,7 @@ func (p *AdminPrices) Rows() (out []PricedRow) {
 		row(key.String(), pages.AboutKey(key), func(of *plan.Plan) string {
 			text := limit(of.Terms[key].Limit)
 			if of.Terms[key].Overage {
-				text += ", then " + credits(uint64(of.Terms[key].Price))
+				text += ", then " + credits(num.Uint64(of.Terms[key].Price))
 			}
 			return text
 		})

@@ -9,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -153,11 +154,11 @@ func (s *Statement) Balance() []balanceRow {
 	signed := func(micros int64) string { return plan.Micros(micros).String() }
 	rows := []balanceRow{
 		{"Opening balance", signed(c.GetOpeningMicros()), true},
-		{"Grants and payments", signed(int64(c.GetGrantedMicros())), false},
-		{"Refunds of failed calls", signed(int64(c.GetRefundedMicros())), false},
+		{"Grants and payments", signed(num.Int64(c.GetGrantedMicros())), false},
+		{"Refunds of failed calls", signed(num.Int64(c.GetRefundedMicros())), false},
 		{"Adjustments by an admin", signed(c.GetAdjustedMicros()), false},
-		{"Expired", signed(-int64(c.GetExpiredMicros())), false},
-		{"Charges", signed(-int64(c.GetChargedMicros())), false},
+		{"Expired", signed(-num.Int64(c.GetExpiredMicros())), false},
+		{"Charges", signed(-num.Int64(c.GetChargedMicros())), false},
 		{"Closing balance", signed(c.GetClosingMicros()), true},
 	}
 	if pending := c.GetPendingMicros(); pending != 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin/httperr"
@@ -160,7 +161,7 @@ func cursorScope(l *Listing, who *endpoint.Caller, q *event.ListRequest) string 
 
 // formatCursor returns an opaque cursor: the position, and a MAC over it and the scope.
 func (s *API) formatCursor(scope string, at position) string {
-	raw := append(binary.BigEndian.AppendUint64(nil, uint64(at.listed)), at.id...)
+	raw := append(binary.BigEndian.AppendUint64(nil, num.Bits(at.listed)), at.id...)
 	return base64.RawURLEncoding.EncodeToString(raw) + "." + s.secret.SignLink(scope+at.id, at.listed)
 }
 
@@ -171,6 +172,6 @@ func (s *API) parseCursor(scope, text string) (position, bool) {
 	if !ok || err != nil || len(raw) < 8 || len(raw) > 8+64 || !utf8.Valid(raw[8:]) {
 		return position{}, false
 	}
-	at := position{int64(binary.BigEndian.Uint64(raw)), string(raw[8:])}
+	at := position{num.FromBits(binary.BigEndian.Uint64(raw)), string(raw[8:])}
 	return at, s.secret.CheckLink(scope+at.id, at.listed, signature)
 }

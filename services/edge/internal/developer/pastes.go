@@ -6,6 +6,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/headers"
@@ -55,7 +56,7 @@ func (s *API) newItemID(idem []byte) string {
 // createdText adds the result of a creation to the answer.
 func (s *API) createdText(answer endpoint.Object, k *kind.Kind, who *endpoint.Caller, done *Written) endpoint.Object {
 	out := done.Outcome
-	o := s.pageURLs(answer.Str("id", out.Item), k, out.Item).Int("version", int64(out.Version)).
+	o := s.pageURLs(answer.Str("id", out.Item), k, out.Item).Int("version", num.Int64(out.Version)).
 		Time("createdAt", out.CreatedMs).Time("expiresAt", out.ExpiresMs)
 	if who.Anonymous {
 		o = o.Str("manageToken", s.ManageToken(k.Domain, done))
@@ -85,7 +86,7 @@ func (s *API) updateText(c *endpoint.Call, k *kind.Kind) error {
 	out := done.Outcome
 	done.Receipt.SetHeaders(&c.Response().Header)
 	headers.SetETag(c.Ctx, strconv.FormatUint(out.Version, 10))
-	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 256)).Str("id", out.Item).Int("version", int64(out.Version)).
+	return endpoint.SendCopy(c.Ctx, fiber.StatusOK, endpoint.AnswerIn(make([]byte, 0, 256)).Str("id", out.Item).Int("version", num.Int64(out.Version)).
 		Time("updatedAt", out.UpdatedMs).Receipt(&done.Receipt))
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/endpoint"
@@ -244,7 +245,7 @@ func (s *API) RequirePassword(c *endpoint.Call, doc *event.Document, password st
 // first, since the burn deletes it. fault.VersionMismatch means that the document has changed since doc was read.
 func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
-		if err := s.http.Reserve(c.Ctx, int64(doc.Content.SizeBytes)); err != nil {
+		if err := s.http.Reserve(c.Ctx, num.Int64(doc.Content.SizeBytes)); err != nil {
 			return nil, err
 		}
 	}
@@ -284,7 +285,7 @@ func (r *reading) answer(f *found) error {
 	if err := endpoint.Send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
-	stream := contents.NewEscapingReader(head, f.stream, int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, &f.receipt))
+	stream := contents.NewEscapingReader(head, f.stream, num.Int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, &f.receipt))
 	r.c.Context().Response.SetBodyStream(stream, -1)
 	return nil
 }
@@ -296,8 +297,8 @@ func (s *API) afterContent(o endpoint.Object, k *kind.Kind, doc *event.Document,
 
 // textFacts adds the members of a text that lists show too, from visibility on.
 func (s *API) textFacts(o endpoint.Object, k *kind.Kind, doc *event.Document) endpoint.Object {
-	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", int64(doc.GetContent().GetSizeBytes())).
-		Int("version", int64(doc.Version)).Key("tags")
+	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", num.Int64(doc.GetContent().GetSizeBytes())).
+		Int("version", num.Int64(doc.Version)).Key("tags")
 	o = append(o, '[')
 	for i, tag := range doc.Tags {
 		if i > 0 {

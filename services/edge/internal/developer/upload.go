@@ -21,6 +21,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin"
@@ -349,7 +350,7 @@ func (u *upload) store(ctx context.Context) error {
 	sum := u.sum.Sum(nil)
 	u.document = &event.Document{
 		Id: u.id, Owner: uint64(u.Call.Who.Account), Title: u.name, Visibility: uint32(u.visibility), ContentType: u.contentType,
-		Content: &event.Content{Blob: key, SizeBytes: uint64(u.size), Sha256: sum},
+		Content: &event.Content{Blob: key, SizeBytes: num.Uint64(u.size), Sha256: sum},
 	}
 	r := &u.toBus.Request
 	r.Item = u.id

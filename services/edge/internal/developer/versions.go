@@ -2,6 +2,7 @@ package developer
 
 import (
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -45,15 +46,15 @@ func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 	next := ""
 	if found.More {
 		last := found.Versions[len(found.Versions)-1]
-		next = s.formatCursor(scope, position{int64(last.Version), read.Item})
+		next = s.formatCursor(scope, position{num.Int64(last.Version), read.Item})
 	}
 	return sendPage(c, o, next, &free)
 }
 
 // ListedVersion adds a version as lists show it: without its content.
 func ListedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
-	return append(o, '{').Int("version", int64(v.Version)).Str("title", v.Title).Str("language", v.Language).
-		Int("size", int64(v.GetContent().GetSizeBytes())).Time("createdAt", v.UpdatedMs).End()
+	return append(o, '{').Int("version", num.Int64(v.Version)).Str("title", v.Title).Str("language", v.Language).
+		Int("size", num.Int64(v.GetContent().GetSizeBytes())).Time("createdAt", v.UpdatedMs).End()
 }
 
 // versionsQuery parses the parameters of a list of versions. scope binds its cursors to the text and the account.

@@ -3,6 +3,7 @@ package endpoint
 import (
 	"encoding/base64"
 
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/input"
 )
@@ -37,7 +38,7 @@ const (
 // PageLimit parses the number of items per page.
 func PageLimit(name string, v input.Value) (uint32, error) {
 	n, err := input.CountField(MaxPage)(name, v)
-	return uint32(n), err
+	return num.Uint32(n), err
 }
 
 // InvalidCursor is the answer to a cursor of another list.

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // Edges make the exports, since they can read everything that an account owns. The job is a record in billing, with a lease.
@@ -135,7 +136,7 @@ func (s *Exports) makeExport(ctx context.Context, e *event.Export) error {
 	err := group.Wait()
 	if err == nil {
 		done := s.progress(e, x)
-		done.Export.State, done.Export.SizeBytes, done.Export.Sha256 = event.ExportState_EXPORT_READY, uint64(size), x.sum.Sum(nil)
+		done.Export.State, done.Export.SizeBytes, done.Export.Sha256 = event.ExportState_EXPORT_READY, num.Uint64(size), x.sum.Sum(nil)
 		err = s.saveExport(ctx, done)
 	}
 	if err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/developer"
@@ -110,7 +111,7 @@ func (x *exporter) writeAccount(ctx context.Context, out *zip.Writer) error {
 func (x *exporter) writeUsage(ctx context.Context, out *zip.Writer) error {
 	today := accounts.DayNumber(x.s.Now())
 	a, err := x.query(ctx, &event.Query{Query: &event.Query_UsageDays{UsageDays: &event.UsageDaysQuery{
-		FromDay: uint32(today - accounts.MostDays + 1), ToDay: uint32(today),
+		FromDay: num.Uint32(today - accounts.MostDays + 1), ToDay: num.Uint32(today),
 	}}})
 	if err != nil {
 		return err

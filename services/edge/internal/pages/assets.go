@@ -123,7 +123,7 @@ func newSheet(text string) sheet {
 	text = regexp.MustCompile(`\s*\n\s*`).ReplaceAllString(text, "\n")
 	text = strings.TrimSpace(regexp.MustCompile(`\s*([{};,])\s*`).ReplaceAllString(text, "$1"))
 	text = regexp.MustCompile(`([{;][a-z0-9-]+): `).ReplaceAllString(text, "$1:")
-	return sheet{text: template.CSS(text), source: hashSource(text)}
+	return sheet{text: template.CSS(text), source: hashSource(text)} //nolint:gosec // a file of ours
 }
 
 // hashSource is the source of an inlined text in a policy.

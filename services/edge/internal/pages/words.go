@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -32,7 +33,7 @@ func creditsText(micros uint64) string {
 		step /= 10
 	}
 	rounded := (micros + step/2) / step * step
-	whole, rest, _ := strings.Cut(plan.Micros(rounded).String(), ".")
+	whole, rest, _ := strings.Cut(plan.Micros(num.Int64(rounded)).String(), ".")
 	rest = strings.TrimRight(rest, "0")
 	switch {
 	case rest == "":

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/argon2"
 	"golang.org/x/sync/semaphore"
 
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/endpoint"
 )
 
@@ -94,6 +95,6 @@ func parsePHC(text string) (cost argonCost, salt, sum []byte, err error) {
 	if err1 != nil || err2 != nil || len(sum) == 0 || cost.memoryKiB > 64<<10 || cost.time == 0 || cost.time > 8 || cost.threads == 0 {
 		return cost, nil, nil, errPasswordHash
 	}
-	cost.keyBytes = uint32(len(sum))
+	cost.keyBytes = num.Uint32(len(sum))
 	return cost, salt, sum, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
@@ -279,7 +280,7 @@ func dollars(places int) func(string, input.Value) (plan.Micros, error) {
 // CentsField reads an amount of dollars with at most two places, in cents.
 func CentsField(name string, v input.Value) (uint64, error) {
 	m, err := dollars(2)(name, v)
-	return uint64(m / 10_000), err
+	return num.Uint64(m / 10_000), err
 }
 
 func creditsField(name string, v input.Value) (plan.Micros, error) {

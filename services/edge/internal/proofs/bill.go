@@ -15,6 +15,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/proof"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/endpoint"
@@ -155,7 +156,7 @@ func (s *Proofs) proveBill(ctx context.Context, id event.AccountID, period strin
 	if err != nil {
 		return nil, err
 	}
-	if since > uint64(l.Tree.N) { //nolint:gosec // never below 0
+	if since > num.Uint64(l.Tree.N) {
 		return nil, httperr.OverLimit("since", l.Tree.N, fmt.Sprintf("must be a size that the log had: it has %d entries", l.Tree.N))
 	}
 	partition := event.AccountPartition(id, s.partitions)
@@ -186,7 +187,7 @@ func (s *Proofs) proveBill(ctx context.Context, id event.AccountID, period strin
 		view.Books = append(view.Books, bookView{strconv.FormatInt(index, 10), hexes(hashes), viewMessage(partition, book)})
 	}
 	if since > 0 {
-		root, hashes, err := l.Continue(ctx, int64(since)) //nolint:gosec // at most the log's size
+		root, hashes, err := l.Continue(ctx, num.Int64(since))
 		if err != nil {
 			return nil, err
 		}
@@ -257,8 +258,8 @@ func (s *Proofs) firstEntry(id event.AccountID, start time.Time, number uint64) 
 	if err != nil || page.Kept == 0 || page.Kept > number {
 		return 0, err
 	}
-	month := uint32(start.Year()*100 + int(start.Month())) //nolint:gosec // a year of four digits
-	low, high := page.Kept, number                         // the first is from before the month, or the first one
+	month := num.Uint32(start.Year()*100 + int(start.Month()))
+	low, high := page.Kept, number // the first is from before the month, or the first one
 	for low < high {
 		middle := low + (high-low+1)/2
 		page, err := s.entriesAfter(id, middle-1, 1)
@@ -277,7 +278,7 @@ func (s *Proofs) firstEntry(id event.AccountID, start time.Time, number uint64) 
 
 // entriesAfter returns at least one entry of a list whose beginning was read before.
 func (s *Proofs) entriesAfter(id event.AccountID, after, limit uint64) (*event.EntriesAnswer, error) {
-	page, err := s.entries(id, &event.EntriesQuery{After: &after, Limit: uint32(limit), Continued: true}) //nolint:gosec // at most entryPage
+	page, err := s.entries(id, &event.EntriesQuery{After: &after, Limit: num.Uint32(limit), Continued: true})
 	if err == nil && (len(page.Entries) < event.EntryBytes || len(page.Entries)%event.EntryBytes != 0) {
 		err = endpoint.Unavailable(endpoint.ErrQueryAnswer)
 	}

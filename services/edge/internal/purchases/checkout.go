@@ -8,6 +8,7 @@ import (
 	"math/bits"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
@@ -43,7 +44,7 @@ type Opened struct {
 // CreditCents is the price of an amount of credits, rounded up to a cent. ok is false if it is over maxCents.
 func CreditCents(book *plan.Book, credits plan.Micros) (cents uint64, ok bool) {
 	const micros = uint64(plan.Credit)
-	high, low := bits.Mul64(uint64(credits), uint64(book.CreditPrice))
+	high, low := bits.Mul64(num.Uint64(credits), num.Uint64(book.CreditPrice))
 	perCent := micros * micros / 100
 	if high >= perCent {
 		return 0, false
@@ -107,7 +108,7 @@ func (p *Purchases) refused(err error) error {
 
 func orderCredits(order *payments.Order, book *plan.Book, credits plan.Micros) error {
 	cents, err := sold(book, credits)
-	order.CreditsMicros, order.AmountMinor, order.Description = int64(credits), int64(cents), plan.Short(credits)+" credits"
+	order.CreditsMicros, order.AmountMinor, order.Description = int64(credits), num.Int64(cents), plan.Short(credits)+" credits"
 	return err
 }
 

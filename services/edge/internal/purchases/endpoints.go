@@ -8,6 +8,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/accounts"
@@ -245,7 +246,7 @@ func ReadTopUp(from input.Source) (*event.SetTopUp, error) {
 	case month < credits:
 		return nil, httperr.InvalidField("monthlyLimit", "is required, at least credits: the most that is bought in a month").InForm("Enter at least the amount that is bought each time.")
 	}
-	return &event.SetTopUp{BelowMicros: uint64(below), CreditsMicros: uint64(credits), MonthMicros: uint64(month)}, nil
+	return &event.SetTopUp{BelowMicros: uint64(below), CreditsMicros: uint64(credits), MonthMicros: num.Uint64(month)}, nil
 }
 
 // SetTopUp sets the rule of the caller's account for top-ups. It needs a saved payment method only once it is applied.
@@ -258,7 +259,7 @@ func (p *Purchases) SetTopUp(c *endpoint.Call, set *event.SetTopUp) error {
 		if err != nil {
 			return err
 		}
-		if _, err := sold(book, plan.Micros(set.CreditsMicros)); err != nil {
+		if _, err := sold(book, plan.Micros(num.Int64(set.CreditsMicros))); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/accounts"
@@ -33,7 +34,7 @@ func (p *Purchases) orderPlan(c *endpoint.Call, provider payments.Provider, orde
 	if err != nil {
 		return nil, err
 	}
-	order.Plan, order.AmountMinor, order.Description = o.Plan, int64(book.Plans[tier].FeeCents), "Quire "+tier.Title(o.Plan)+" plan"
+	order.Plan, order.AmountMinor, order.Description = o.Plan, num.Int64(book.Plans[tier].FeeCents), "Quire "+tier.Title(o.Plan)+" plan"
 	switch {
 	case paid != nil && paid.Plan == o.Plan:
 		return p.keepPlan(c, provider, order, paid)
@@ -50,7 +51,7 @@ func (p *Purchases) orderPlan(c *endpoint.Call, provider payments.Provider, orde
 		return nil, httperr.InvalidField("when", "must be now: the account has no subscription whose period could end")
 	case paid == nil:
 		return nil, nil
-	case o.When == accounts.PeriodEnd, o.When == "" && Later(uint64(order.AmountMinor), uint64(paid.FeeMinor), paid.PastDue):
+	case o.When == accounts.PeriodEnd, o.When == "" && Later(num.Uint64(order.AmountMinor), num.Uint64(paid.FeeMinor), paid.PastDue):
 		return p.changeLater(c, provider, paid, changeTo(order))
 	}
 	return nil, nil

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
@@ -118,7 +119,7 @@ func (p *Purchases) PlanOf(account event.AccountID) (*event.PlanAnswer, error) {
 
 // PaymentsOf returns a page of an account's payments, newest first, before a payment's number; 0: from the newest.
 func (p *Purchases) PaymentsOf(account event.AccountID, before uint64, limit int) (*event.PaymentsAnswer, error) {
-	return p.payments(account, &event.PaymentsQuery{Before: before, Limit: uint32(limit)})
+	return p.payments(account, &event.PaymentsQuery{Before: before, Limit: num.Uint32(limit)})
 }
 
 func (p *Purchases) payments(account event.AccountID, q *event.PaymentsQuery) (*event.PaymentsAnswer, error) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/services/edge/internal/prices"
 )
@@ -66,13 +67,13 @@ func (p *Purchases) record(ctx context.Context, provider string, paid payments.P
 	}
 	if known == nil || topUp != 0 {
 		if err := p.command(ctx, account, &event.Command{Action: &event.Command_Payment{Payment: &event.Payment{
-			Provider: provider, Id: paid.ID, CreditsMicros: uint64(paid.CreditsMicros), Plan: paid.Plan,
-			AmountCents: uint64(paid.AmountMinor), TaxCents: uint64(paid.TaxMinor), TopUp: topUp,
+			Provider: provider, Id: paid.ID, CreditsMicros: num.Uint64(paid.CreditsMicros), Plan: paid.Plan,
+			AmountCents: num.Uint64(paid.AmountMinor), TaxCents: num.Uint64(paid.TaxMinor), TopUp: topUp,
 		}}}); err != nil {
 			return err
 		}
 	}
-	reversed, cents := uint64(paid.CreditsMicros-paid.KeptCreditsMicros()), uint64(paid.AmountMinor-paid.KeptMinor())
+	reversed, cents := num.Uint64(paid.CreditsMicros-paid.KeptCreditsMicros()), num.Uint64(paid.AmountMinor-paid.KeptMinor())
 	if reversed == known.GetReversedMicros() && cents == known.GetReversedCents() {
 		return nil
 	}
@@ -147,7 +148,7 @@ func (p *Purchases) stateOf(provider payments.Provider, s payments.Subscription,
 	}
 	return &event.SetSubscription{
 		Provider: provider.Name(), Id: s.ID, Tier: uint32(tier), Active: s.Active, PastDue: s.PastDue, Cancels: s.CancelAtPeriodEnd,
-		CreatedMs: s.Created.UnixMilli(), PeriodEndMs: s.CurrentPeriodEnd.UnixMilli(), AsOfMs: asOf, NextTier: uint32(tiers[s.NextPlan]), FeeCents: uint64(s.FeeMinor),
+		CreatedMs: s.Created.UnixMilli(), PeriodEndMs: s.CurrentPeriodEnd.UnixMilli(), AsOfMs: asOf, NextTier: uint32(tiers[s.NextPlan]), FeeCents: num.Uint64(s.FeeMinor),
 	}, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
@@ -231,14 +232,14 @@ func (w *worker) charge(ctx context.Context, provider payments.Provider, t *even
 	if err != nil {
 		return err
 	}
-	cents, err := sold(book, plan.Micros(t.CreditsMicros))
+	cents, err := sold(book, plan.Micros(num.Int64(t.CreditsMicros)))
 	if err != nil { // the price has changed since the holder set it
 		return w.failTopUp(ctx, t, payments.AmountOutOfRange)
 	}
 	asOf := w.Now().UnixMilli()
 	paid, err := provider.Charge(ctx, payments.TopUp{
-		Account: account.String(), CreditsMicros: int64(t.CreditsMicros), AmountMinor: int64(cents), Currency: currency,
-		Description: plan.Short(plan.Micros(t.CreditsMicros)) + " credits (automatic top-up)", Key: fmt.Sprintf("top-up-%d", t.Id),
+		Account: account.String(), CreditsMicros: num.Int64(t.CreditsMicros), AmountMinor: num.Int64(cents), Currency: currency,
+		Description: plan.Short(plan.Micros(num.Int64(t.CreditsMicros))) + " credits (automatic top-up)", Key: fmt.Sprintf("top-up-%d", t.Id),
 	})
 	w.noteState(t, err == nil && paid.State == payments.Pending)
 	if declined, ok := errors.AsType[*payments.Declined](err); ok {

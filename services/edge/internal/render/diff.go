@@ -7,6 +7,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff/lcs"
+
+	"quire.dev/pkg/num"
 )
 
 // Bounds of a diff.
@@ -168,7 +170,7 @@ func (ids lineIDs) of(s *side, name func(s *side, line int) string) []rune {
 		key := name(s, i)
 		id, ok := ids[key]
 		if !ok {
-			id = rune(len(ids))
+			id = num.Int32(len(ids))
 			ids[key] = id
 		}
 		out[i] = id

@@ -6,6 +6,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/aymanbagabas/go-udiff/lcs"
+
+	"quire.dev/pkg/num"
 )
 
 // comparePairs marks the differences between replaced lines.
@@ -134,7 +136,7 @@ func wordIDs(ids map[string]rune, line string, parts []span) []rune {
 		word := line[p.start:p.end]
 		id, ok := ids[word]
 		if !ok {
-			id = rune(len(ids))
+			id = num.Int32(len(ids))
 			ids[word] = id
 		}
 		out[i] = id

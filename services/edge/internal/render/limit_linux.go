@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"syscall"
+
+	"quire.dev/pkg/num"
 )
 
 // limitMemory bounds what this process allocates from now on. The kernel refuses more, and Go's runtime then exits. The
@@ -18,7 +20,7 @@ func limitMemory(more int64) error {
 	}
 	limitGarbage(taken, more)
 	_ = os.WriteFile("/proc/self/oom_score_adj", []byte("1000"), 0) // best effort
-	limit := uint64(taken + more)                                   //nolint:gosec // both are positive
+	limit := num.Uint64(taken + more)
 	return errors.Join(
 		syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: limit, Max: limit}),
 		syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}),

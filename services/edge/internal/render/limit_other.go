@@ -2,12 +2,16 @@
 
 package render
 
-import "runtime"
+import (
+	"runtime"
+
+	"quire.dev/pkg/num"
+)
 
 // limitMemory leaves the bound to the garbage collector: only Linux enforces one on a process.
 func limitMemory(more int64) error {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	limitGarbage(int64(m.Sys), more) //nolint:gosec // far below
+	limitGarbage(num.Int64(m.Sys), more)
 	return nil
 }

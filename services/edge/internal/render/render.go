@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/maypok86/otter/v2"
+
+	"quire.dev/pkg/num"
 )
 
 // Config bounds a Renderer. Each field has a default.
@@ -78,8 +80,8 @@ func New(cfg Config) *Renderer {
 		}
 	}
 	r.cache = otter.Must(&otter.Options[cacheKey, *result]{
-		MaximumWeight: uint64(cfg.CacheBytes),
-		Weigher:       func(_ cacheKey, found *result) uint32 { return uint32(found.Bytes) + cacheEntryBytes },
+		MaximumWeight: num.Uint64(cfg.CacheBytes),
+		Weigher:       func(_ cacheKey, found *result) uint32 { return num.Uint32(found.Bytes) + cacheEntryBytes },
 		ExpiryCalculator: otter.ExpiryWritingFunc(func(e otter.Entry[cacheKey, *result]) time.Duration {
 			if e.Value.GaveUp {
 				return gaveUpFor

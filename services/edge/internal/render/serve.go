@@ -10,6 +10,8 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
+
+	"quire.dev/pkg/num"
 )
 
 // exitHung is the exit status of a process whose job hung.
@@ -64,7 +66,7 @@ func grown(bytes int64) bool {
 func heap() int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
-	return int64(sample[0].Value.Uint64()) //nolint:gosec // far below
+	return num.Int64(sample[0].Value.Uint64())
 }
 
 // limitGarbage makes the collector work harder as the heap nears its bound, on top of what the process already uses.

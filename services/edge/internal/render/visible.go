@@ -109,13 +109,13 @@ func nameOf(r rune) string {
 	case r == 0x61c:
 		return "ALM"
 	case r >= 0x200b && r <= 0x200f:
-		return []string{"ZWSP", "ZWNJ", "ZWJ", "LRM", "RLM"}[r-0x200b]
+		return strings.Fields("ZWSP ZWNJ ZWJ LRM RLM")[r-0x200b]
 	case r >= 0x2028 && r <= 0x202e:
-		return []string{"LS", "PS", "LRE", "RLE", "PDF", "LRO", "RLO"}[r-0x2028]
+		return strings.Fields("LS PS LRE RLE PDF LRO RLO")[r-0x2028]
 	case r == 0x2060:
 		return "WJ"
 	case r >= 0x2066 && r <= 0x2069:
-		return []string{"LRI", "RLI", "FSI", "PDI"}[r-0x2066]
+		return strings.Fields("LRI RLI FSI PDI")[r-0x2066]
 	case r == 0xfeff:
 		return "BOM"
 	}

@@ -13,6 +13,7 @@ import (
 
 	"quire.dev/cli"
 	"quire.dev/pkg/admin"
+	"quire.dev/pkg/num"
 	"quire.dev/services/standalone"
 )
 
@@ -91,7 +92,7 @@ func wrap(what string, err error) error {
 
 func (c *command) copies(place string, log *slog.Logger) standalone.Copies {
 	progress := c.progress()
-	return standalone.Copies{Place: place, Version: version, Logger: log, Progress: func(what string, done, total uint64) { progress(what, int64(done), int64(total)) }}
+	return standalone.Copies{Place: place, Version: version, Logger: log, Progress: func(what string, done, total uint64) { progress(what, num.Int64(done), num.Int64(total)) }}
 }
 
 func (c *command) backUp(ctx context.Context, to string) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quire.dev/cli"
+	"quire.dev/pkg/num"
 	"quire.dev/services/standalone"
 	"quire.dev/services/standalone/internal/export"
 )
@@ -54,7 +55,7 @@ func (c *command) exportJournals(ctx context.Context, to string, partition int, 
 	progress := c.progress()
 	m, err := standalone.ExportJournals(ctx, cfg, standalone.Deps{Logger: log, Progress: progress}, to, export.Options{
 		Partition: partition, Version: version, Books: books,
-		Progress: func(what string, done, total uint64) { progress(what, int64(done), int64(total)) },
+		Progress: func(what string, done, total uint64) { progress(what, num.Int64(done), num.Int64(total)) },
 	})
 	if err != nil {
 		return err

@@ -18,6 +18,6 @@ func (c *command) licenses() error {
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(c.stdout, text)
+	_, err = io.Copy(c.stdout, text) //nolint:gosec // it is embedded
 	return errors.Join(err, text.Close())
 }

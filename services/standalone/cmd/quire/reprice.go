@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"quire.dev/cli"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/billing"
 	"quire.dev/services/standalone"
@@ -93,10 +94,14 @@ func plus(a, b billing.Bill) billing.Bill {
 }
 
 // difference is how much more an account would have been charged, in cents.
-func difference(r billing.Repriced) int64 { return int64(r.WouldBe.Cents()) - int64(r.Was.Cents()) }
+func difference(r billing.Repriced) int64 {
+	return num.Int64(r.WouldBe.Cents()) - num.Int64(r.Was.Cents())
+}
 
 // moreRefused is how many more of an account's requests would have been refused.
-func moreRefused(r billing.Repriced) int64 { return int64(r.WouldBe.Refused) - int64(r.Was.Refused) }
+func moreRefused(r billing.Repriced) int64 {
+	return num.Int64(r.WouldBe.Refused) - num.Int64(r.Was.Refused)
+}
 
 func printRepriced(to io.Writer, month string, list []billing.Repriced) {
 	changed := slices.DeleteFunc(slices.Clone(list), func(r billing.Repriced) bool { return difference(r) == 0 })
@@ -133,7 +138,7 @@ func printBills(to io.Writer, title string, list []billing.Repriced) {
 	}
 }
 
-func credits(b billing.Bill) string { return plan.Micros(b.SpentMicros).String() }
+func credits(b billing.Bill) string { return plan.Micros(num.Int64(b.SpentMicros)).String() }
 
 // billView is a bill in JSON.
 type billView struct {

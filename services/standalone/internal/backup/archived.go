@@ -11,6 +11,7 @@ import (
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/proof"
 	"quire.dev/pkg/segment"
 	"quire.dev/pkg/tilelog"
@@ -34,7 +35,7 @@ func RestoreArchived(ctx context.Context, a *archive.Archived, from blob.Store, 
 		return nil, err
 	}
 	ends, err := a.Check(ctx, func(done, total int64) {
-		to.Progress("checking the archive, in messages", uint64(done), uint64(total)) //nolint:gosec // never below 0
+		to.Progress("checking the archive, in messages", num.Uint64(done), num.Uint64(total))
 	})
 	if err != nil {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/segment"
 )
 
@@ -30,8 +31,8 @@ const (
 func appendMessage(b []byte, m journal.Message) []byte {
 	b = binary.BigEndian.AppendUint64(b, m.Sequence)
 	b = binary.BigEndian.AppendUint64(b, uint64(m.Time.UnixNano()))
-	b = binary.BigEndian.AppendUint16(b, uint16(len(m.Subject)))
-	b = binary.BigEndian.AppendUint32(b, uint32(len(m.Data)))
+	b = binary.BigEndian.AppendUint16(b, num.Uint16(len(m.Subject)))
+	b = binary.BigEndian.AppendUint32(b, num.Uint32(len(m.Data)))
 	return append(append(b, m.Subject...), m.Data...)
 }
 
@@ -58,7 +59,7 @@ func readMessage(r io.Reader) (journal.Message, error) {
 		return journal.Message{}, err
 	}
 	return journal.Message{
-		Sequence: binary.BigEndian.Uint64(head[:]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(head[8:]))).UTC(),
+		Sequence: binary.BigEndian.Uint64(head[:]), Time: time.Unix(0, num.FromBits(binary.BigEndian.Uint64(head[8:]))).UTC(),
 		Subject: string(text[:subject]), Data: text[subject:],
 	}, nil
 }

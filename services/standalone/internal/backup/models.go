@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 )
 
@@ -168,7 +169,7 @@ func (f *docFields) number() uint64 {
 
 func (f *docFields) text() []byte {
 	n := f.number()
-	if n > uint64(f.r.Len()) {
+	if n > num.Uint64(f.r.Len()) {
 		f.fail(ErrDamaged)
 	}
 	if f.err != nil {

@@ -388,7 +388,7 @@ func (f *Folder) create(opts Options) error {
 			return fmt.Errorf("create data folder: %w", err)
 		}
 	}
-	if err := os.Chmod(f.Path, 0o700); err != nil {
+	if err := os.Chmod(f.Path, 0o700); err != nil { //nolint:gosec // a folder
 		return fmt.Errorf("create data folder: %w", err)
 	}
 	f.Secret = []byte(opts.Secret)

@@ -66,7 +66,7 @@ func Restore(path string, files map[string][]byte, secret []byte, streams []stri
 			return fmt.Errorf("restore to %s: %w", path, err)
 		}
 	}
-	if err := os.Chmod(path, 0o700); err != nil {
+	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a folder
 		return fmt.Errorf("restore to %s: %w", path, err)
 	}
 	if err := f.acquire(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/journal"
+	"quire.dev/pkg/num"
 	"quire.dev/pkg/views"
 	"quire.dev/pkg/wait"
 	"quire.dev/services/billing"
@@ -57,7 +58,7 @@ func (r *run) writeBooks(ctx context.Context, journals []Journal) (err error) {
 		file.lines.SetEscapeHTML(false)
 		files[j.Partition] = file
 	}
-	lines, done, total := map[int]uint64{}, uint64(0), uint64(r.books.Accounts())
+	lines, done, total := map[int]uint64{}, uint64(0), num.Uint64(r.books.Accounts())
 	from := billing.BookSource{Rows: model, Last: func(ctx context.Context, partition int) (uint64, error) {
 		return journal.Open(r.NC, event.Billing.Stream(partition)).LastSequence(ctx)
 	}}

@@ -13,6 +13,8 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 	"github.com/valyala/fasthttp"
+
+	"quire.dev/pkg/num"
 )
 
 // Request is sent again and again.
@@ -127,7 +129,7 @@ func (f *figures) outcome(seconds int) Outcome {
 	at := func(h *hdrhistogram.Histogram, percent float64) float64 {
 		return float64(h.ValueAtQuantile(percent)) / 1e6
 	}
-	o.Succeeded = uint64(f.latency.TotalCount())
+	o.Succeeded = num.Uint64(f.latency.TotalCount())
 	o.P50, o.P99, o.P999, o.Most = at(f.latency, 50), at(f.latency, 99), at(f.latency, 99.9), float64(f.latency.Max())/1e6
 	o.SentLateP99 = at(f.late, 99)
 	for _, percent := range []float64{1, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99} {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sys/unix"
+
+	"quire.dev/pkg/num"
 )
 
 // Open runs an open loop. It fails if the plan is invalid, if ctx ends, or if the server refuses the first connections; failed
@@ -113,7 +115,7 @@ func newOpenLoop(p Plan) (l *openLoop, err error) {
 }
 
 func (l *openLoop) watch(fd int) error {
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)}); err != nil {
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: num.Int32(fd)}); err != nil {
 		return fmt.Errorf("watch a descriptor: %w", err)
 	}
 	return nil
@@ -145,13 +147,13 @@ func (l *openLoop) connect(c *connection) error {
 	if err := unix.SetNonblock(c.fd, true); err != nil {
 		return err
 	}
-	l.byFD[int32(c.fd)] = c
+	l.byFD[num.Int32(c.fd)] = c
 	return l.watch(c.fd)
 }
 
 func (l *openLoop) disconnect(c *connection) {
 	if c.file != nil {
-		delete(l.byFD, int32(c.fd))
+		delete(l.byFD, num.Int32(c.fd))
 		_ = c.file.Close() // the epoll forgets it
 		c.file = nil
 	}

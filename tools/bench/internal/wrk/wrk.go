@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"quire.dev/pkg/num"
 )
 
 //go:embed *.lua
@@ -110,7 +112,7 @@ type Tally struct{ Succeeded, Uncertain uint64 }
 // With adds a run. An uncertain request is one that was answered with an error, or that was still open when the run ended:
 // at most one for each connection.
 func (t Tally) With(r Result, connections int) Tally {
-	return Tally{t.Succeeded + r.Requests - min(r.Status, r.Requests), t.Uncertain + uint64(connections) + r.Errors()}
+	return Tally{t.Succeeded + r.Requests - min(r.Status, r.Requests), t.Uncertain + num.Uint64(connections) + r.Errors()}
 }
 
 // Plus adds another tally.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/httpin/httperr"
 )
 
@@ -188,7 +189,7 @@ func CountField(most uint64) func(string, Value) (uint64, error) {
 		case most == math.MaxInt64:
 			return 0, httperr.InvalidField(name, "must be a whole number from 1")
 		}
-		return 0, httperr.OverLimit(name, int64(most), "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
+		return 0, httperr.OverLimit(name, num.Int64(most), "must be a whole number from 1 to "+strconv.FormatUint(most, 10))
 	}
 }
 
