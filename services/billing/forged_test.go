@@ -48,7 +48,7 @@ func TestASnapshotThatBillingDidNotWriteIsNotBelieved(t *testing.T) {
 	}
 	toMax := func(state *event.BillingState) { state.Accounts[0].Tier = uint32(plan.Max) }
 	keyOf := func(image *account.Image) string {
-		return fmt.Sprintf("billing/BILLING_0/%020d-%d-%x", image.Sequence, account.CodeVersion, image.Hash())
+		return fmt.Sprintf("billing/BILLING_0/%020d-%d-%x-%d", image.Sequence, account.CodeVersion, image.Hash(), image.Entries)
 	}
 	put := func(key string, data []byte) {
 		if _, err := s.blobs.Put(t.Context(), key, bytes.NewReader(data), int64(len(data))); err != nil {

@@ -62,7 +62,7 @@ type Snapshot struct {
 	Sequence uint64
 	Version  int
 	Hash     account.Hash
-	Entries  uint64    // as account.Fold.Entries; 0: unknown, as of a snapshot of version 0.1.0
+	Entries  uint64    // as account.Fold.Entries
 	Stored   time.Time // by the blob store's clock
 	Size     int64
 }
@@ -88,9 +88,6 @@ func (s *Store) List(ctx context.Context) ([]Snapshot, error) {
 
 func (s *Store) parse(info blob.Info) (Snapshot, bool) {
 	parts := strings.Split(strings.TrimPrefix(info.Key, s.prefix), "-")
-	if len(parts) == 3 {
-		parts = append(parts, "0")
-	}
 	if len(parts) != 4 {
 		return Snapshot{}, false
 	}
@@ -283,7 +280,7 @@ func superfluous(list []Snapshot, now time.Time, spacing Spacing) []Snapshot {
 	return out
 }
 
-// beyond reports whether two snapshots are further apart. If the newer one's entries are unknown, only messages count.
+// beyond reports whether two snapshots are further apart.
 func beyond(older, newer Snapshot, spacing Spacing) bool {
 	return newer.Sequence > older.Sequence+spacing.Messages || newer.Entries > older.Entries+spacing.Entries
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne, and an explanation also of every earlier version. Snapshots of
-// later versions are never used. The names are those of version 0.1.0, which have no entries.
+// later versions are never used.
 func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 	for version, used := range map[int]struct{ start, explanation bool }{
 		account.CodeVersion + 1: {false, false},
@@ -37,7 +37,7 @@ func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key := fmt.Sprintf("%s%020d-%d-%x", s.prefix, image.Sequence, version, image.Hash())
+		key := fmt.Sprintf("%s%020d-%d-%x-%d", s.prefix, image.Sequence, version, image.Hash(), image.Entries)
 		data := secret.sign(key, image.Encode())
 		if _, err := blobs.Put(t.Context(), key, bytes.NewReader(data), int64(len(data))); err != nil {
 			t.Fatal(err)
@@ -53,7 +53,7 @@ func TestAStartTakesSnapshotsOfThisVersionAndOfThePreviousOne(t *testing.T) {
 	}
 }
 
-// TestANameSaysTheEntries of the fold, and those of version 0.1.0 are read too.
+// TestANameSaysTheEntries of the fold, and names of other forms are no snapshots.
 func TestANameSaysTheEntries(t *testing.T) {
 	blobs, err := disk.Open(t.TempDir())
 	if err != nil {
@@ -73,7 +73,7 @@ func TestANameSaysTheEntries(t *testing.T) {
 	if fold, got, err := s.Newest(t.Context(), image.Sequence); err != nil || got != key || fold.Entries() != 3 {
 		t.Errorf("a start goes on from %q: %v", got, err)
 	}
-	for name, entries := range map[string]int{strings.TrimSuffix(key, "-3"): 0, key: 3, key + "-3": -1, key + "x": -1, strings.TrimSuffix(key, "3"): -1} {
+	for name, entries := range map[string]int{strings.TrimSuffix(key, "-3"): -1, key: 3, key + "-3": -1, key + "x": -1, strings.TrimSuffix(key, "3"): -1} {
 		got, ok := s.parse(blob.Info{Key: name})
 		if ok != (entries >= 0) || ok && got.Entries != uint64(entries) {
 			t.Errorf("%s: %v, %v", name, got, ok)
