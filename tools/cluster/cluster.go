@@ -177,9 +177,6 @@ func (c *Cluster) instances(service string) int {
 	case "edge":
 		return c.opts.Edges
 	case "archive":
-		if _, err := os.Stat(filepath.Join(c.opts.Bin, "quire-archive")); err != nil {
-			return 0 // version 0.1.0, from which upgrades are tried, has none
-		}
 		return 1
 	}
 	return c.opts.Instances
