@@ -348,7 +348,7 @@ func (u *usage) end(nc *nats.Conn) {
 	mustHoldOnce(u.t, u.all.folded(), u.outcomes.ackedIDs())
 }
 
-// TestAJournalOfVersion010HasGenerations: the stream is the one that version 0.1.0 created, with messages. It is closed, also again under
+// TestAJournalOfVersion010HasGenerations: the stream is the one that version 0.1.0 creates, with messages. It is closed, also again under
 // its name, and deleted while one writes and follows, and every item is there once.
 func TestAJournalOfVersion010HasGenerations(t *testing.T) {
 	t.Parallel()
@@ -395,7 +395,7 @@ func TestAJournalOfVersion010HasGenerations(t *testing.T) {
 	})
 }
 
-// version010 is the stream that version 0.1.0 created. It stays as it is, whatever this version creates.
+// version010 is the stream that version 0.1.0 creates. It stays as it is, whatever later versions create.
 func version010() jetstream.StreamConfig {
 	return jetstream.StreamConfig{
 		Name: "BILLING_0", Description: "Quire: journal of billing, partition 0 of 1",
