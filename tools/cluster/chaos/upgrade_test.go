@@ -36,7 +36,7 @@ func TestUpgrade(t *testing.T) {
 	var table strings.Builder
 	refused := false
 	upgrade := func(t *testing.T, b *bench) error {
-		return errors.Join(b.c.Provision(t.Context(), now), replace(t, now, b.c.Processes("edge", "paste", "lite", "file", "billing")...), last(t))
+		return errors.Join(b.c.Provision(t.Context(), now), replace(t, now, b.c.Processes("edge", "paste", "lite", "file", "archive", "billing")...), last(t))
 	}
 	for _, f := range []fault{
 		{name: "upgrade", inject: upgrade, unnoticed: true},
@@ -44,7 +44,7 @@ func TestUpgrade(t *testing.T) {
 			if refused, err = b.rollBack(t, *before, now); refused {
 				return err
 			}
-			return errors.Join(err, replace(t, *before, b.c.Processes("file", "lite", "paste", "edge")...), last(t))
+			return errors.Join(err, replace(t, *before, b.c.Processes("archive", "file", "lite", "paste", "edge")...), last(t))
 		}},
 		{name: "upgrade again", inject: upgrade, unnoticed: true},
 	} {
