@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -166,7 +167,7 @@ func TestARedirectedJournalIsNoMessageOfAnother(t *testing.T) {
 	}
 }
 
-// TestTheOperatorMayDoWhatTheDocumentsSay: each command in docs/operations.md and docs/runbook.md for a NATS user is one of those below, whose
+// TestTheOperatorMayDoWhatTheDocumentsSay: each command in the pages of docs for a NATS user is one of those below, whose
 // requests that user may make. The user logs in with a password.
 func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 	w := start(t)
@@ -183,7 +184,7 @@ func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 		"consumer ls":              {"CONSUMER.NAMES.BILLING_0", "CONSUMER.LIST.BILLING_0"},
 	}
 	seen := map[string]bool{}
-	for _, command := range regexp.MustCompile(`nats (--(?:server|user) [^\n`+"`"+`]*|stream [^\n`+"`"+`]*|consumer [^\n`+"`"+`]*)`).FindAllString(read(t, "../docs/operations.md")+read(t, "../docs/runbook.md"), -1) {
+	for _, command := range regexp.MustCompile(`nats (--(?:server|user) [^\n`+"`"+`]*|stream [^\n`+"`"+`]*|consumer [^\n`+"`"+`]*)`).FindAllString(pages(t), -1) {
 		if strings.Contains(command, "--user sys") {
 			continue // of the system account, which may all
 		}
@@ -204,7 +205,7 @@ func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 	}
 	for words, list := range requests {
 		if !seen[words] {
-			t.Errorf("neither docs/operations.md nor docs/runbook.md says %q any more", words)
+			t.Errorf("no page of docs says %q any more", words)
 		}
 		for _, request := range list {
 			m, err := operator.Request("$JS.API."+request, []byte(`{"deliver_subject":"`+operator.NewInbox()+`"}`), patience)
@@ -221,4 +222,18 @@ func TestTheOperatorMayDoWhatTheDocumentsSay(t *testing.T) {
 	if refused := operator.settled(t); len(refused) > 0 {
 		t.Errorf("the operator was refused: %s", refused)
 	}
+}
+
+// pages returns the texts of all pages in the folder docs.
+func pages(t *testing.T) string {
+	t.Helper()
+	paths, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all strings.Builder
+	for _, path := range paths {
+		all.WriteString(read(t, path))
+	}
+	return all.String()
 }

@@ -304,7 +304,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_GENERATION_BYTES", value: config.Bytes(&s.GenerationBytes, "0", "1TiB"), readers: Provision | Quire, fallback: "0",
-			meaning: "Size of a billing journal at which its generation is closed and the next one opened: see [operations.md](operations.md#generations-of-the-billing-journals). 0 closes none by its size.",
+			meaning: "Size of a billing journal at which its generation is closed and the next one opened: see [generations.md](generations.md). 0 closes none by its size.",
 		},
 		{
 			name: "QUIRE_GENERATION_AGE", value: config.Duration(&s.GenerationAge, "0s", "3650d"), readers: Provision | Quire, fallback: "0s",
@@ -312,7 +312,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_JOURNAL_RETENTION", value: config.Duration(&s.JournalRetention, "0s", "3650d"), readers: Archive | Billing | Quire, fallback: "0s",
-			meaning: "How long a closed generation of a billing journal stays on the NATS servers: see [operations.md](operations.md#generations-of-the-billing-journals). It is deleted once its messages are in segments, were read back and compared, and are covered by an audit that matched. Billing audits what is new once a day meanwhile. 0 keeps all.",
+			meaning: "How long a closed generation of a billing journal stays on the NATS servers: see [generations.md](generations.md). It is deleted once its messages are in segments, were read back and compared, and are covered by an audit that matched. Billing audits what is new once a day meanwhile. 0 keeps all.",
 		},
 		{
 			name: "QUIRE_REQUEST_RETENTION", value: config.Duration(&s.RequestRetention, "1h", "400d"), readers: Billing | Quire, fallback: "30d",
