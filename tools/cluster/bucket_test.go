@@ -24,7 +24,7 @@ import (
 	"quire.dev/tools/cluster"
 )
 
-// parts are the keys in the bucket that each service uses: docs/operations.md, Stores.
+// parts are the keys in the bucket that each service uses: docs/stores.md, Bucket.
 type part struct {
 	write []string // prefixes under which it puts, gets and deletes
 	read  []string // prefixes under which it only gets

@@ -30,7 +30,7 @@ const (
 var errExportLost = errors.New("another edge has taken the export over, or it is not wanted any more")
 
 // exportKey is the blob of one attempt at an export, so that an abandoned attempt never overwrites another. The rights of an
-// edge in the bucket rely on the format: docs/operations.md, Stores.
+// edge in the bucket rely on the format: docs/stores.md, Bucket.
 func exportKey(id string, attempt uint32) string {
 	account, name, _ := strings.Cut(id, "-")
 	return fmt.Sprintf("exports/%s/%s/%d.zip", account, name, attempt)
