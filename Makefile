@@ -189,7 +189,7 @@ test-plain: ## run scenario tests with one process whose services use NATS alone
 	$(TEST) -count=1 -timeout 5m -run '$(PLAIN)' ./services/standalone/scenario -args -without=all
 
 .PHONY: drill
-drill: ## run the commands of docs/operations.md for refused starts on damaged data, and print what is lost (RPO) and how long it takes (RTO)
+drill: ## run the commands of docs/refusals.md on damaged data, and print what is lost (RPO) and how long it takes (RTO)
 	$(TEST) -count=1 -timeout 10m -run '^TestDrill' -v ./services/standalone
 
 .PHONY: drill-cluster

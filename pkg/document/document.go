@@ -292,7 +292,7 @@ func (e *Engine) fold(ctx context.Context, partition int) error {
 
 // wayOut tells operators what lets the service start after an error, as the end of its text.
 func (e *Engine) wayOut(err error) string {
-	const page = ": docs/operations.md, When a start is refused"
+	const page = ": docs/refusals.md"
 	command := "`quire repair accept-gap --service " + string(e.cfg.Policy.Domain) + "`"
 	switch {
 	case errors.Is(err, journal.ErrGap):

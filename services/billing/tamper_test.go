@@ -78,7 +78,7 @@ var tamperings = []struct {
 	{"the tail replaced", func(_ *testing.T, m messages) messages {
 		return append(m[:len(m)-newer-1], slices.Repeat(m[:1], newer+1)...)
 	}, byLast, byReadModel, byHead},
-	// Beyond reach without a newer head: docs/operations.md says so.
+	// Beyond reach without a newer head: docs/audit.md says so.
 	{"what is newer than the head kept elsewhere", func(_ *testing.T, m messages) messages {
 		return append(m[:len(m)-newer], slices.Repeat(m[:1], newer)...)
 	}, byLast, byReadModel, byRows},

@@ -27,7 +27,7 @@ import (
 )
 
 // A drill damages the data folder of a stopped quire, sees the start refused with the command that helps, runs the lines of
-// docs/operations.md for that case as they are, and checks what is left. `make drill` shows the result: RPO, what was
+// docs/refusals.md for that case as they are, and checks what is left. `make drill` shows the result: RPO, what was
 // acknowledged and is lost, and RTO, from the refusal until quire serves.
 
 // drill is one run.

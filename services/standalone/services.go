@@ -218,7 +218,7 @@ func (e *missingModel) Error() string {
 		return e.cause.Error()
 	}
 	return fmt.Sprintf("%v. Without one, `quire repair accept-gap --service %s` makes an empty one, records what the journal no longer has, and goes on: "+
-		"docs/operations.md, When a start is refused", e.cause, e.domain)
+		"docs/refusals.md", e.cause, e.domain)
 }
 
 func (e *missingModel) Unwrap() error { return e.cause }

@@ -26,7 +26,7 @@ import (
 )
 
 // TestDrillAllJournalsRestoredAlone: the volumes of all NATS servers are back as they were earlier, and everything else is as it was. Billing
-// and the documents refuse to start until the commands of docs/operations.md were run, with the users of their services. The log goes on,
+// and the documents refuse to start until the commands of docs/refusals.md were run, with the users of their services. The log goes on,
 // and audits match.
 func TestDrillAllJournalsRestoredAlone(t *testing.T) {
 	c := start(t, nil)
@@ -144,7 +144,7 @@ func withoutNATS(t *testing.T, c *cluster.Cluster, work func(volume string) erro
 	}
 }
 
-// commands are the lines under a heading of docs/operations.md.
+// commands are the lines under a heading of docs/refusals.md.
 func commands(t *testing.T, heading string) iter.Seq[string] {
 	t.Helper()
 	block, err := cluster.Commands(heading)

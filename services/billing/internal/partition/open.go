@@ -122,7 +122,7 @@ const (
 // unfit wraps a cause as ErrJournal. The text tells operators the way out.
 func (p *Partition) unfit(way string, cause error) error {
 	return fmt.Errorf("%w: %s: %w. Nothing was changed or deleted. Put back the journal that belongs to the data, "+
-		"from a backup or a replica. %s: docs/operations.md, When a start is refused", ErrJournal, p.stream, cause, way)
+		"from a backup or a replica. %s: docs/refusals.md", ErrJournal, p.stream, cause, way)
 }
 
 // reporter returns a function that logs the progress of a long fold and passes it on.
