@@ -131,7 +131,7 @@ func collectionsOf(service event.Domain) []views.Collection {
 	return document.Collections(service)
 }
 
-var errMongo = errors.New("read models in MongoDB have no moment that a reader can hold: docs/operations.md, Back up, says how to back them up")
+var errMongo = errors.New("read models in MongoDB have no moment that a reader can hold: docs/mongodb.md says how to back them up")
 
 // snapshotsOf returns a function that opens the read model of a service as of its call.
 func snapshotsOf(cfg host.Settings) (func(context.Context, event.Domain) (views.Snapshot, error), error) {
