@@ -216,7 +216,7 @@ func (s *Settings) table() []setting {
 		},
 		{
 			name: "QUIRE_SECRET_PREVIOUS", value: config.SecretTexts(&s.SecretPrevious, apikey.MinSecretBytes), readers: Edge | Billing | Quire, secret: true,
-			meaning: "Other secrets, separated by commas, whose signatures and encryption are accepted too. Used to rotate `QUIRE_SECRET`: see [operations.md](operations.md).",
+			meaning: "Other secrets, separated by commas, whose signatures and encryption are accepted too. Used to rotate `QUIRE_SECRET`: see [operations.md](operations.md#rotate-secrets).",
 		},
 		{
 			name: "QUIRE_ADMIN_TOKEN", value: config.CheckedSecret(&s.AdminToken, adminTokens, func(text string) error {
