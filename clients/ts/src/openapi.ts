@@ -2382,12 +2382,13 @@ export interface components {
         };
         /** @description What is posted to webhooks. Ignore unknown types and members. */
         Event: {
-            /** @description Type of the event. */
-            type: string;
+            type: components["schemas"]["EventType"];
             /** @description When it was decided. */
             timestamp: components["schemas"]["Time"];
             data: components["schemas"]["EventData"];
         };
+        /** @description Type of the event. */
+        EventType: string;
         /** @description Data; its members depend on the type. */
         EventData: {
             /** @description The account. */
@@ -2513,8 +2514,7 @@ export interface components {
         AccountEvent: {
             /** @description Its id. */
             id: string;
-            /** @description Type of the event. */
-            type: string;
+            type: components["schemas"]["EventType"];
             /** @description When it was decided. */
             timestamp: components["schemas"]["Time"];
             data: components["schemas"]["EventData"];

@@ -1,9 +1,12 @@
 package accounts
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
+	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
@@ -88,6 +91,31 @@ func TestEveryDecisionHasADescribedName(t *testing.T) {
 			if name := DecisionName(&event.Verdict{Decision: d}); !slices.Contains(known, name) {
 				t.Errorf("%s is not described", name)
 			}
+		}
+	}
+}
+
+// TestEveryTypeOfEventIsListed: in the description, for subscriptions and for events, and among the constants of the Go client.
+func TestEveryTypeOfEventIsListed(t *testing.T) {
+	schemas := endpointtest.API(t).Components.Schemas
+	var names []string
+	for _, known := range alert.Types() {
+		names = append(names, known.Name)
+	}
+	if listed := endpointtest.KnownValues(t, schemas["WebhookEvents"].Value.Items.Value); !slices.Equal(listed, names) {
+		t.Errorf("a webhook may subscribe to %v, described is %v", names, listed)
+	}
+	names = append(names, alert.TypeOf(event.AlertType_ALERT_TEST).Name)
+	if listed := endpointtest.KnownValues(t, schemas["EventType"].Value); !slices.Equal(listed, names) {
+		t.Errorf("events are of %v, described is %v", names, listed)
+	}
+	source, err := os.ReadFile("../../../../clients/go/webhooks.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, known := range alert.Types() {
+		if !strings.Contains(string(source), `"`+known.Name+`"`) {
+			t.Errorf("the Go client has no constant for %s", known.Name)
 		}
 	}
 }
