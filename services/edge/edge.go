@@ -32,6 +32,7 @@ import (
 	"quire.dev/pkg/trace"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/httpin"
 	"quire.dev/services/edge/internal/purchases"
@@ -214,13 +215,16 @@ func New(cfg Config, deps Deps) (*Service, error) {
 		ops = fasthttpadaptor.NewFastHTTPHandler(deps.Ops)
 	}
 	serving := web.Config{
-		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, Partitions: cfg.Partitions,
-		AdmissionAge: cfg.AdmissionAge, UnmeteredRate: cfg.UnmeteredRate, Operator: cfg.Operator, Purchases: cfg.purchases(),
-		AccessLog: endpoint.AccessLog{To: deps.AccessLog, Slow: cfg.AccessLogSlow, Sample: cfg.AccessLogSample},
-		Render:    render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
-		In: httpin.Config{
-			TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
+		Config: endpoint.Config{
+			PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: admins, UnmeteredRate: cfg.UnmeteredRate,
+			AccessLog: endpoint.AccessLog{To: deps.AccessLog, Slow: cfg.AccessLogSlow, Sample: cfg.AccessLogSample},
+			In: httpin.Config{
+				TrustedProxies: cfg.TrustedProxies, MaxConns: cfg.MaxConns, MaxConnsPerSource: cfg.MaxConnsPerSource, StopGrace: cfg.StopGrace,
+			},
 		},
+		Developer:  developer.Config{AdmissionAge: cfg.AdmissionAge},
+		Partitions: cfg.Partitions, Operator: cfg.Operator, Purchases: cfg.purchases(),
+		Render: render.Config{Command: deps.RenderCommand, Bytes: cfg.RenderBytes, Logger: deps.Logger},
 	}
 	parts := web.Deps{Bus: b, Blobs: deps.Blobs, Secret: secret, Logger: deps.Logger, Metrics: deps.Metrics, Traces: deps.Traces, Health: deps.Health, Ops: ops}
 	if cfg.AdminListen != "" && len(admins) > 0 {

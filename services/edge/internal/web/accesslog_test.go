@@ -34,7 +34,7 @@ func (l *lines) String() string {
 // TestTheAccessLogSaysHowARequestWentAndNothingPrivate: no path, query, address, key or cookie.
 func TestTheAccessLogSaysHowARequestWentAndNothingPrivate(t *testing.T) {
 	var log lines
-	_, addr := startServer(t, Config{AccessLog: endpoint.AccessLog{To: &log}}, func(s *Server) {
+	_, addr := startServer(t, Config{Config: endpoint.Config{AccessLog: endpoint.AccessLog{To: &log}}}, func(s *Server) {
 		row := func(path string, handle func(*endpoint.Call) error) {
 			s.http.Handle("POST", path, s.Handler(&endpoint.Row{
 				Method: "POST", Path: path, Who: endpoint.Anybody, Body: endpoint.Fields, Rules: endpoint.AnyQuery, Handle: handle,

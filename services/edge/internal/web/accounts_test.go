@@ -24,9 +24,9 @@ func TestTheSessionCookieIsSecureBehindTLSOnly(t *testing.T) {
 	}{
 		{"plain", Config{}, "", false},
 		{"a stranger says https", Config{}, "X-Forwarded-Proto: https\r\n", false},
-		{"a trusted proxy says https", Config{In: httpin.Config{TrustedProxies: loopback}}, "X-Forwarded-Proto: https\r\n", true},
-		{"a trusted proxy says http", Config{In: httpin.Config{TrustedProxies: loopback}}, "X-Forwarded-Proto: http\r\n", false},
-		{"the public address is https", Config{PublicURL: "https://paste.example"}, "", true},
+		{"a trusted proxy says https", Config{Config: endpoint.Config{In: httpin.Config{TrustedProxies: loopback}}}, "X-Forwarded-Proto: https\r\n", true},
+		{"a trusted proxy says http", Config{Config: endpoint.Config{In: httpin.Config{TrustedProxies: loopback}}}, "X-Forwarded-Proto: http\r\n", false},
+		{"the public address is https", Config{Config: endpoint.Config{PublicURL: "https://paste.example"}}, "", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, addr := startServer(t, tc.cfg, func(*Server) {})
@@ -71,7 +71,7 @@ func TestASessionIsReadByTheNameOfItsCookie(t *testing.T) {
 		{"https://paste.example", "__Host-quire_session", "quire_session"},
 		{"http://paste.example", "quire_session", "__Host-quire_session"},
 	} {
-		_, addr := startServer(t, Config{PublicURL: tc.url}, func(*Server) {})
+		_, addr := startServer(t, Config{Config: endpoint.Config{PublicURL: tc.url}}, func(*Server) {})
 		for name, code := range map[string]string{tc.read: "session_required", tc.ignored: "api_key_required"} {
 			a := endpointtest.Exchange(t, addr, "GET /api/users/user HTTP/1.1\r\nHost: a\r\nCookie: "+name+"=x\r\n\r\n", 1)[0]
 			if a.Status != 401 || !strings.Contains(a.Body, `"`+code+`"`) {
@@ -83,7 +83,7 @@ func TestASessionIsReadByTheNameOfItsCookie(t *testing.T) {
 
 // TestTheAdminListenerHasTheAdminPathsAlone, and with it the other one has none of them in any method.
 func TestTheAdminListenerHasTheAdminPathsAlone(t *testing.T) {
-	s, admins := startServer(t, Config{AdminTokens: theToken(), AdminOnly: true}, func(*Server) {})
+	s, admins := startServer(t, Config{Config: endpoint.Config{AdminTokens: theToken()}, AdminOnly: true}, func(*Server) {})
 	_, public := startServer(t, Config{}, func(*Server) {})
 	for _, r := range s.routes() {
 		path := strings.NewReplacer(":", "").Replace(r.Path)
@@ -117,7 +117,7 @@ func TestWithoutAnAdminTokenTheAdminPathsDoNotExist(t *testing.T) {
 }
 
 func TestGuessingTheAdminTokenIsLimitedAndKnowingItIsNot(t *testing.T) {
-	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
+	_, addr := startServer(t, Config{Config: endpoint.Config{AdminTokens: theToken()}}, func(*Server) {})
 	call := func(token string) string {
 		return "GET /api/admin/accounts/nobody HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer " + token + "\r\n\r\n"
 	}

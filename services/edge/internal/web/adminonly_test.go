@@ -13,6 +13,7 @@ import (
 	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/bus"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
@@ -51,7 +52,7 @@ func TestAServerForAdminsLeavesWhatEdgesTellToTheOther(t *testing.T) {
 		return s
 	}
 	api := serve("api", Config{})
-	serve("admins", Config{AdminOnly: true, AdminTokens: theToken()})
+	serve("admins", Config{Config: endpoint.Config{AdminTokens: theToken()}, AdminOnly: true})
 
 	id := secret.Network(netip.MustParseAddr("192.0.2.1").AsSlice())
 	told, err := event.Encode(&event.SourceCounts{Edge: "another", Sources: []*event.SourceCount{

@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
@@ -38,7 +39,7 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, addr = startServerOn(t, b, Config{AdminTokens: tokens}, func(*Server) {})
+		_, addr = startServerOn(t, b, Config{Config: endpoint.Config{AdminTokens: tokens}}, func(*Server) {})
 		return addr
 	}
 	first := edge(0, ann)
@@ -73,7 +74,7 @@ func TestAnAdminSessionEndsInTimeAndWithItsToken(t *testing.T) {
 // TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded: the page's script navigates the whole window there; without a
 // script, the browser does.
 func TestThePartOfAPageLeadsToTheFormWhereTheSessionHasEnded(t *testing.T) {
-	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
+	_, addr := startServer(t, Config{Config: endpoint.Config{AdminTokens: theToken()}}, func(*Server) {})
 	const id = "01a1fff9-83d3-743f-9a6d-5290a1beb664"
 	for part, next := range map[string]string{
 		console.AdminHealthTable:                         "%2Fconsole%2Fadmin%2Fhealth",

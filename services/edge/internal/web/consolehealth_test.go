@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"quire.dev/services/edge/internal/console"
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 )
 
 // TestThePartitionsThatNoInstanceServesAreNamed, with no service running at all.
 func TestThePartitionsThatNoInstanceServesAreNamed(t *testing.T) {
-	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
+	_, addr := startServer(t, Config{Config: endpoint.Config{AdminTokens: theToken()}}, func(*Server) {})
 	cookie := adminCookieOf(t, addr, theToken()[0])
 	get := func(path string) endpointtest.Answer {
 		return endpointtest.Exchange(t, addr, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: a\r\nAccept: text/html\r\nCookie: %s\r\n\r\n", path, cookie), 1)[0]

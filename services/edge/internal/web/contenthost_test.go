@@ -11,7 +11,7 @@ import (
 // TestTheContentHostHasContentAlone calls each route on the content host. Only content routes exist there, and refuse the
 // header.
 func TestTheContentHostHasContentAlone(t *testing.T) {
-	s, addr := startServer(t, Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/", AdminTokens: theToken()}, func(*Server) {})
+	s, addr := startServer(t, Config{Config: endpoint.Config{PublicURL: "https://quire.example", ContentURL: "https://content.example/", AdminTokens: theToken()}}, func(*Server) {})
 	rows := 0
 	for _, r := range s.routes() {
 		path := strings.NewReplacer(":ref", "AAAAAAAAAAAA", ":id", "AAAAAAAAAAAA", ":", "").Replace(r.Path)
@@ -56,7 +56,7 @@ func TestTheContentHostHasContentAlone(t *testing.T) {
 }
 
 func TestWithoutAContentHostContentIsOnThePublicOne(t *testing.T) {
-	s := New(Config{PublicURL: "https://quire.example"}, Deps{})
+	s := New(Config{Config: endpoint.Config{PublicURL: "https://quire.example"}}, Deps{})
 	if s.ContentURL("/p/x/raw") != "/p/x/raw" || s.ContentBase() != "https://quire.example" {
 		t.Errorf("content is linked at %q", s.ContentURL(""))
 	}

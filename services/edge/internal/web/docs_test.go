@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/endpoint/endpointtest"
 	"quire.dev/services/edge/internal/render"
 )
@@ -18,7 +19,7 @@ const maxPageBytes = 60_000
 // TestTheDocumentationIsServed requests every page as a browser does: it must be light, cacheable, and have a policy that
 // allows its own scripts only.
 func TestTheDocumentationIsServed(t *testing.T) {
-	s, addr := startServer(t, Config{PublicURL: "https://paste.example"}, func(*Server) {})
+	s, addr := startServer(t, Config{Config: endpoint.Config{PublicURL: "https://paste.example"}}, func(*Server) {})
 	get := func(path, header string) endpointtest.Answer {
 		return endpointtest.Exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: paste.example:8443\r\n"+header+"\r\n", 1)[0]
 	}

@@ -19,7 +19,7 @@ import (
 
 // TestFailuresWithoutAHandlerAreAnsweredAlike: after a panic, for an endless header, and for a connection over the limit.
 func TestFailuresWithoutAHandlerAreAnsweredAlike(t *testing.T) {
-	cfg := Config{PublicURL: "http://quire.example", In: httpin.Config{HeaderTimeout: 100 * time.Millisecond}}
+	cfg := Config{Config: endpoint.Config{PublicURL: "http://quire.example", In: httpin.Config{HeaderTimeout: 100 * time.Millisecond}}}
 	_, addr := startServer(t, cfg, func(s *Server) {
 		s.http.Handle("GET", "/panic", func(*fiber.Ctx) error { panic("on purpose") })
 		s.http.Handle("GET", "/terminal/panic", s.Handler(&endpoint.Row{Method: "GET", Path: "/terminal/panic", Who: endpoint.Anybody, Rules: endpoint.Terminal, Handle: func(*endpoint.Call) error {

@@ -232,7 +232,7 @@ func schemesOf(t *testing.T, who endpoint.Credential) []string {
 // TestEveryRowAsksForItsCredential calls each route without one. Nobody answers on the bus: a call that passes its checks
 // ends as 503.
 func TestEveryRowAsksForItsCredential(t *testing.T) {
-	s, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
+	s, addr := startServer(t, Config{Config: endpoint.Config{AdminTokens: theToken()}}, func(*Server) {})
 	for _, r := range s.routes() {
 		var want fault.Kind
 		header := ""
@@ -264,7 +264,7 @@ func TestEveryRowAsksForItsCredential(t *testing.T) {
 }
 
 func TestRowsWithoutAQueryRefuseOne(t *testing.T) {
-	_, addr := startServer(t, Config{AdminTokens: theToken()}, func(*Server) {})
+	_, addr := startServer(t, Config{Config: endpoint.Config{AdminTokens: theToken()}}, func(*Server) {})
 	for path, status := range map[string]int{"/api/admin/accounts/nobody": 404, "/api/admin/accounts/nobody?x=1": 400, "/docs?x=1": 200} {
 		a := endpointtest.Exchange(t, addr, "GET "+path+" HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer the token\r\n\r\n", 1)[0]
 		if a.Status != status {

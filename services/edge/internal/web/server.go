@@ -9,11 +9,9 @@ import (
 	"net"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/valyala/fasthttp"
 
-	admins "quire.dev/pkg/admin"
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/telemetry"
@@ -38,24 +36,19 @@ import (
 
 // Config configures a Server. New fills in defaults.
 type Config struct {
-	PublicURL      string        // empty: "http://<listener>"
-	UpgradeURL     string        // where clients get a larger plan; empty: the console's page about the plan
-	ContentURL     string        // origin of links to raw content and downloads; empty: this one
-	AdminTokens    admins.Tokens // none: there are no admin paths
-	AdminOnly      bool          // serve only admin paths
-	Partitions     int           // of every journal
-	Render         render.Config // for user texts
+	endpoint.Config
+	Developer      developer.Config // New sets Partitions and PasswordHashes
+	AdminOnly      bool             // serve only admin paths
+	Partitions     int              // of every journal
+	Render         render.Config    // for user texts
 	Operator       console.Operator
 	Purchases      purchases.Config
-	UnmeteredRate  int           // unmetered calls per second of an account or source; 0: no limit
-	PasswordHashes int           // concurrent hashes of each kind, 19 MiB each; 2
-	AdmissionAge   time.Duration // a write that took longer to arrive is admitted again; 60 s
-	AccessLog      endpoint.AccessLog
-	In             httpin.Config // New sets NewRequestID, Fail, Answered and Logger
+	PasswordHashes int // concurrent hashes of each kind, 19 MiB each; 2
 }
 
 func (cfg *Config) setDefaults() {
 	cfg.PasswordHashes = cmp.Or(cfg.PasswordHashes, 2)
+	cfg.Developer.Partitions, cfg.Developer.PasswordHashes = cfg.Partitions, cfg.PasswordHashes
 }
 
 // Deps are the dependencies of a Server. All are required but Metrics, Health and Ops.
@@ -98,10 +91,7 @@ type Server struct {
 func New(cfg Config, deps Deps) *Server {
 	cfg.setDefaults()
 	shown := pages.New()
-	base := endpoint.New(endpoint.Config{
-		PublicURL: cfg.PublicURL, UpgradeURL: cfg.UpgradeURL, ContentURL: cfg.ContentURL, AdminTokens: cfg.AdminTokens,
-		UnmeteredRate: cfg.UnmeteredRate, AccessLog: cfg.AccessLog, In: cfg.In,
-	}, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics, Traces: deps.Traces})
+	base := endpoint.New(cfg.Config, endpoint.Deps{Bus: deps.Bus, Secret: deps.Secret, Pages: shown, Logger: deps.Logger, Metrics: deps.Metrics, Traces: deps.Traces})
 	if !cfg.AdminOnly {
 		shown.ShowVisitors(base.Visitor)
 	}
@@ -113,9 +103,9 @@ func New(cfg Config, deps Deps) *Server {
 	}
 	texts := contents.New(s.ctx, deps.Blobs, cfg.Partitions, deps.Logger)
 	s.accounts = accounts.New(base, accounts.Config{Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes}, accounts.Deps{Bus: deps.Bus, Secret: deps.Secret, Logger: deps.Logger})
-	s.developer = developer.New(base, developer.Config{
-		Partitions: cfg.Partitions, PasswordHashes: cfg.PasswordHashes, AdmissionAge: cfg.AdmissionAge,
-	}, developer.Deps{Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Secret: deps.Secret, Render: s.render})
+	s.developer = developer.New(base, cfg.Developer, developer.Deps{
+		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Secret: deps.Secret, Render: s.render,
+	})
 	s.exports = export.New(base, export.Deps{
 		Bus: deps.Bus, Blobs: deps.Blobs, Contents: texts, Logger: deps.Logger, Accounts: s.accounts, Developer: s.developer,
 	})
