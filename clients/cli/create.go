@@ -178,11 +178,7 @@ func (c *creation) draft(ctx context.Context, file string) (client.NewPaste, err
 	if err != nil {
 		return p, err
 	}
-	p = client.NewPaste{
-		Content: content, Title: c.title, Language: c.language, Visibility: client.Visibility(c.visibility),
-		BurnAfterRead: c.burn, Tags: c.tags,
-	}
-	if p.ExpiresIn, p.ExpiresAt, err = until(c.expires); err != nil {
+	if p, err = c.paste(content); err != nil {
 		return p, err
 	}
 	name := file

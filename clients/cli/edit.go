@@ -102,39 +102,14 @@ func (e *editing) run(ctx context.Context, text string, input bool) error {
 
 // change is what the flags say, and whether they say anything.
 func (e *editing) change(ctx context.Context) (client.PasteChange, bool, error) {
-	var c client.PasteChange
-	f := e.fields
 	byFlags := false
 	given := func(flag string) bool {
 		byFlags = byFlags || e.changed(flag)
 		return e.changed(flag)
 	}
-	if given(flagTitle) {
-		c.Title = client.Set(f.title)
-	}
-	if given(flagLanguage) {
-		c.Language = resettable(f.language)
-	}
-	if given(flagVisibility) {
-		c.Visibility = resettable(client.Visibility(f.visibility))
-	}
-	if given(flagBurn) {
-		c.BurnAfterRead = client.Set(f.burn)
-	}
-	if given(flagTag) {
-		c.Tags = client.Set(f.tags)
-		if len(f.tags) == 0 {
-			c.Tags = client.Reset[[]string]()
-		}
-	}
-	if given(flagExpires) {
-		period, at, err := until(f.expires)
-		if err != nil {
-			return c, byFlags, err
-		}
-		if c.ExpiresIn = resettable(period); !at.IsZero() {
-			c.ExpiresIn, c.ExpiresAt = client.Change[client.Lifetime]{}, client.Set(at)
-		}
+	c, err := e.fields.change(given)
+	if err != nil {
+		return c, byFlags, err
 	}
 	if given("new-password") {
 		c.Password = client.Reset[string]()
@@ -146,15 +121,7 @@ func (e *editing) change(ctx context.Context) (client.PasteChange, bool, error) 
 			c.Password = client.Set(password)
 		}
 	}
-	return c, byFlags, errors.Join(checkLanguage(f.language), checkVisibility(f.visibility))
-}
-
-// resettable sets a field, and resets it where the value is empty.
-func resettable[T ~string](value T) client.Change[T] {
-	if value == "" {
-		return client.Reset[T]()
-	}
-	return client.Set(value)
+	return c, byFlags, errors.Join(checkLanguage(e.fields.language), checkVisibility(e.fields.visibility))
 }
 
 // draft is the new text of a paste.

@@ -44,6 +44,56 @@ func (f *fields) add(cmd *cobra.Command) {
 	completeValues(cmd, flagExpires, "10m", "1h", "1d", "7d", "2w", "1y", "never")
 }
 
+// paste is a new paste with these fields, but for the password, which is prompted for.
+func (f *fields) paste(content string) (client.NewPaste, error) {
+	period, at, err := until(f.expires)
+	return client.NewPaste{
+		Content: content, Title: f.title, Language: f.language, Visibility: client.Visibility(f.visibility),
+		ExpiresIn: period, ExpiresAt: at, BurnAfterRead: f.burn, Tags: f.tags,
+	}, err
+}
+
+// change is an edit of the fields whose flags are given, but for the password.
+func (f *fields) change(given func(flag string) bool) (client.PasteChange, error) {
+	var c client.PasteChange
+	if given(flagTitle) {
+		c.Title = client.Set(f.title)
+	}
+	if given(flagLanguage) {
+		c.Language = resettable(f.language)
+	}
+	if given(flagVisibility) {
+		c.Visibility = resettable(client.Visibility(f.visibility))
+	}
+	if given(flagBurn) {
+		c.BurnAfterRead = client.Set(f.burn)
+	}
+	if given(flagTag) {
+		c.Tags = client.Set(f.tags)
+		if len(f.tags) == 0 {
+			c.Tags = client.Reset[[]string]()
+		}
+	}
+	if given(flagExpires) {
+		period, at, err := until(f.expires)
+		if err != nil {
+			return c, err
+		}
+		if c.ExpiresIn = resettable(period); !at.IsZero() {
+			c.ExpiresIn, c.ExpiresAt = client.Change[client.Lifetime]{}, client.Set(at)
+		}
+	}
+	return c, nil
+}
+
+// resettable sets a field, and resets it where the value is empty.
+func resettable[T ~string](value T) client.Change[T] {
+	if value == "" {
+		return client.Reset[T]()
+	}
+	return client.Set(value)
+}
+
 // completeValues completes the values of a flag, which cmd has.
 func completeValues(cmd *cobra.Command, flag string, values ...string) {
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

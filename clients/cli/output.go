@@ -29,23 +29,12 @@ func chargeOf(m client.Meta) chargeJSON {
 	return out
 }
 
-// textJSON is a paste or quick paste.
+// textJSON is a paste or quick paste: the fields of the API, with null for a paste that never expires.
 type textJSON struct {
-	Kind              kind       `json:"kind"`
-	ID                string     `json:"id"`
-	Title             string     `json:"title"`
-	Language          string     `json:"language"`
-	Visibility        string     `json:"visibility"`
-	Size              int64      `json:"size"`
-	Version           int64      `json:"version"`
-	Tags              []string   `json:"tags"`
-	BurnAfterRead     bool       `json:"burnAfterRead"`
-	PasswordProtected bool       `json:"passwordProtected"`
-	CreatedAt         time.Time  `json:"createdAt"`
-	UpdatedAt         time.Time  `json:"updatedAt"`
-	ExpiresAt         *time.Time `json:"expiresAt"`
-	URL               string     `json:"url"`
-	RawURL            string     `json:"rawUrl"`
+	Kind kind `json:"kind"`
+	client.PasteHead
+	Tags      []string   `json:"tags"`
+	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
 func textOf(k kind, p client.PasteHead) textJSON {
@@ -53,11 +42,7 @@ func textOf(k kind, p client.PasteHead) textJSON {
 	if tags == nil {
 		tags = []string{}
 	}
-	return textJSON{
-		Kind: k, ID: p.ID, Title: p.Title, Language: p.Language, Visibility: string(p.Visibility), Size: p.Size, Version: p.Version,
-		Tags: tags, BurnAfterRead: p.BurnAfterRead, PasswordProtected: p.PasswordProtected, CreatedAt: p.CreatedAt,
-		UpdatedAt: p.UpdatedAt, ExpiresAt: orNull(p.ExpiresAt), URL: p.URL, RawURL: p.RawURL,
-	}
+	return textJSON{Kind: k, PasteHead: p, Tags: tags, ExpiresAt: orNull(p.ExpiresAt)}
 }
 
 // fileJSON is a file.
