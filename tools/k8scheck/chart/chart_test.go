@@ -48,7 +48,7 @@ func TestTheTemplatesAreCurrent(t *testing.T) {
 
 // TestTheChartInstallsWhatTheOverlayDoes, object by object, for each way to run it.
 func TestTheChartInstallsWhatTheOverlayDoes(t *testing.T) {
-	images := map[string]any{"registry": "registry.example.com/quire", "tag": "1.0.0"}
+	images := map[string]any{"registry": "registry.example.com/quire", "tag": "0.1.0"}
 	for name, c := range map[string]struct {
 		overlay string
 		values  map[string]any
@@ -84,14 +84,14 @@ patches:
 			`
 resources: [../overlays/production]
 components: [../components/backup]
-images: [{name: quire/quire, newName: registry.example.com/quire/quire, newTag: 1.0.0}]`,
+images: [{name: quire/quire, newName: registry.example.com/quire/quire, newTag: 0.1.0}]`,
 			map[string]any{"backup": map[string]any{"enabled": true}},
 		},
 		"generations": {
 			`
 resources: [../overlays/production]
 components: [../components/generations]
-images: [{name: quire/billing, newName: registry.example.com/quire/billing, newTag: 1.0.0}]`,
+images: [{name: quire/billing, newName: registry.example.com/quire/billing, newTag: 0.1.0}]`,
 			map[string]any{"generations": map[string]any{"enabled": true}},
 		},
 	} {
@@ -218,7 +218,7 @@ func rendered(t *testing.T, overlay string) map[string]string {
 
 // TestHelmTestReachesTheEdge: its pod asks the addresses of services that the chart has, and the policies let it.
 func TestHelmTestReachesTheEdge(t *testing.T) {
-	values := map[string]any{"image": map[string]any{"registry": "registry.example.com/quire", "tag": "1.0.0"}}
+	values := map[string]any{"image": map[string]any{"registry": "registry.example.com/quire", "tag": "0.1.0"}}
 	objects, made := installed(t, "pastes", values), hooks(t, "pastes", values)
 	pod := made["Pod first-steps"]
 	for service, address := range map[string]string{"edge": `"http://edge"`, "edge-ops": `"http://edge-ops:9090/readyz"`} {
@@ -226,7 +226,7 @@ func TestHelmTestReachesTheEdge(t *testing.T) {
 			t.Errorf("the pod does not ask %s, or there is no such service:\n%s", address, pod)
 		}
 	}
-	if !strings.Contains(pod, `"image": "registry.example.com/quire/quire:1.0.0"`) {
+	if !strings.Contains(pod, `"image": "registry.example.com/quire/quire:0.1.0"`) {
 		t.Errorf("the pod runs another image:\n%s", pod)
 	}
 	const token = `"key": "QUIRE_ADMIN_TOKEN"`

@@ -31,7 +31,7 @@ func overlays() map[string]string {
 		"KEDA":       "resources: [../production]\ncomponents: [../../components/keda]",
 		"MongoDB": "resources: [../production]\ncomponents: [../../components/mongodb-client]\npatches:\n" +
 			"- target: {kind: NetworkPolicy, name: services-to-postgres-outside}\n  patch: |-\n    - {op: replace, path: /spec/egress/0/ports/0/port, value: 27017}",
-		"backup": "resources: [../production]\ncomponents: [../../components/backup]\nimages: [{name: quire/quire, newTag: 1.0.0}]",
+		"backup": "resources: [../production]\ncomponents: [../../components/backup]\nimages: [{name: quire/quire, newTag: 0.1.0}]",
 	}
 }
 
