@@ -206,7 +206,7 @@ e2e/node_modules: e2e/package-lock.json
 e2e: e2e/node_modules clients/ts/dist $(BINARY)-build ## try the pages in a browser (ONLY='xss file' for some files)
 	$(browser)
 	@$(GO) build -trimpath -o bin/quire-standin ./pkg/payments/stripe/stripetest/standin
-	@cd e2e && node --test --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
+	@cd e2e && node --test --test-concurrency=3 --test-reporter=spec $(foreach name,$(or $(ONLY),*),browser/$(name).test.mjs)
 
 # The pages of accounts and admins, whose flows all edges of a cluster have to share.
 CONSOLE := $(foreach name,admin billing console content requests,browser/$(name).test.mjs) cluster/edges.test.mjs
