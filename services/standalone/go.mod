@@ -17,7 +17,6 @@ require (
 	golang.org/x/net v0.60.0
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
-	google.golang.org/protobuf v1.36.12
 	quire.dev/cli v0.0.0
 	quire.dev/client v0.0.0
 	quire.dev/docs v0.0.0
@@ -27,7 +26,10 @@ require (
 	quire.dev/tools/cluster v0.0.0
 )
 
-require github.com/transparency-dev/formats v0.1.1 // indirect
+require (
+	github.com/transparency-dev/formats v0.1.1 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
+)
 
 require (
 	al.essio.dev/pkg/shellescape v1.5.1 // indirect

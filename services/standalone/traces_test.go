@@ -1,9 +1,7 @@
 package standalone
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,97 +10,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"quire.dev/pkg/admin"
 	"quire.dev/pkg/config"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/inprocess"
+	"quire.dev/pkg/trace/tracetest"
 )
-
-// collected are the spans that a collector got, over OTLP/HTTP.
-type collected struct {
-	mu    sync.Mutex
-	spans []*otlp.Span
-	posts int
-}
-
-func (c *collected) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
-	var request collector.ExportTraceServiceRequest
-	if err == nil {
-		err = proto.Unmarshal(body, &request)
-	}
-	if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Authorization") != "Bearer the token" {
-		http.Error(w, "not an export", http.StatusBadRequest)
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.posts++
-	for _, resource := range request.ResourceSpans {
-		for _, scope := range resource.ScopeSpans {
-			c.spans = append(c.spans, scope.Spans...)
-		}
-	}
-}
-
-// find returns the span of a trace with a name, below the span parent; nil without one.
-func (c *collected) find(trace, name string, parent []byte) *otlp.Span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.spans {
-		if hex.EncodeToString(s.TraceId) == trace && s.Name == name && bytes.Equal(s.ParentSpanId, parent) {
-			return s
-		}
-	}
-	return nil
-}
-
-// all describes the spans, for a failed test.
-func (c *collected) all() (text string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.spans {
-		text += fmt.Sprintf("%x %x below %x: %s\n", s.TraceId, s.SpanId, s.ParentSpanId, s.Name)
-	}
-	return text
-}
-
-// batchOf returns the span of the batch that a span links to, or that links to a span.
-func (c *collected) batchOf(span *otlp.Span) *otlp.Span {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	linked := func(from, to *otlp.Span) bool {
-		return slices.ContainsFunc(from.Links, func(l *otlp.Span_Link) bool { return bytes.Equal(l.SpanId, to.SpanId) })
-	}
-	for _, s := range c.spans {
-		if s.Name == "batch" && (linked(s, span) || linked(span, s)) {
-			return s
-		}
-	}
-	return nil
-}
-
-func attribute(s *otlp.Span, key string) string {
-	for _, a := range s.Attributes {
-		if a.Key == key {
-			return a.Value.GetStringValue()
-		}
-	}
-	return ""
-}
 
 // runTraced runs quire with a share of its requests traced, and returns the headers of the journals' messages.
 func runTraced(t *testing.T, settings host.Settings, share func(inprocess.Shared) inprocess.Shared, do func(q *Quire, key string)) (headers []nats.Header) {
@@ -208,7 +130,7 @@ func TestATraceShowsWhereARequestWaited(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var c collected
+			c := tracetest.Collector{Authorization: "Bearer the token"}
 			server := httptest.NewServer(&c)
 			defer server.Close()
 			settings := host.Settings{TraceEndpoint: server.URL, TraceHeaders: "authorization=Bearer%20the%20token", TraceRate: 100}
@@ -216,9 +138,9 @@ func TestATraceShowsWhereARequestWaited(t *testing.T) {
 			headers := runTraced(t, settings, share, func(q *Quire, key string) { created, got = traceBoth(t, q, key) })
 			below := func(trace, name string, parent *otlp.Span) *otlp.Span {
 				t.Helper()
-				span := c.find(trace, name, parent.GetSpanId())
+				span := c.Find(trace, name, parent.GetSpanId())
 				if span == nil {
-					t.Fatalf("no %q below %q in:\n%s", name, parent.GetName(), c.all())
+					t.Fatalf("no %q below %q in:\n%s", name, parent.GetName(), c.String())
 				}
 				if span.StartTimeUnixNano < parent.StartTimeUnixNano && !strings.HasSuffix(name, "journal") { // another clock's
 					t.Errorf("%q begins before %q", name, parent.Name)
@@ -231,18 +153,18 @@ func TestATraceShowsWhereARequestWaited(t *testing.T) {
 				wait := below(trace, name, root)
 				below(trace, "queue", wait)
 				below(trace, "fold", wait)
-				if c.batchOf(wait) == nil || c.batchOf(below(trace, "sync", wait)) != c.batchOf(wait) {
-					t.Errorf("the batch of %q is not linked:\n%s", name, c.all())
+				if c.BatchOf(wait) == nil || c.BatchOf(below(trace, "sync", wait)) != c.BatchOf(wait) {
+					t.Errorf("the batch of %q is not linked:\n%s", name, c.String())
 				}
 				below(trace, folds+" journal", wait)
-				if fold := below(trace, folds+" fold", wait); attribute(fold, "quire.request_id") != request {
-					t.Errorf("%q is of request %q, want %q", fold.Name, attribute(fold, "quire.request_id"), request)
+				if fold := below(trace, folds+" fold", wait); tracetest.Attribute(fold, "quire.request_id") != request {
+					t.Errorf("%q is of request %q, want %q", fold.Name, tracetest.Attribute(fold, "quire.request_id"), request)
 				}
 			}
 			create := below(createTrace, "POST /api/dev/paste-lite/create", client)
 			get := below(getTrace, "GET /api/dev/paste-lite/get/:ref", client)
-			if attribute(create, "quire.request_id") != created || attribute(get, "quire.request_id") != got || created == "" {
-				t.Errorf("the spans are of %q and %q, want %q and %q", attribute(create, "quire.request_id"), attribute(get, "quire.request_id"), created, got)
+			if tracetest.Attribute(create, "quire.request_id") != created || tracetest.Attribute(get, "quire.request_id") != got || created == "" {
+				t.Errorf("the spans are of %q and %q, want %q and %q", tracetest.Attribute(create, "quire.request_id"), tracetest.Attribute(get, "quire.request_id"), created, got)
 			}
 			waits(createTrace, created, "admit", create, "billing")
 			waits(createTrace, created, "write", create, "lite")
@@ -252,8 +174,8 @@ func TestATraceShowsWhereARequestWaited(t *testing.T) {
 			}
 			waits(getTrace, got, "admit", get, "billing")
 			below(getTrace, "lite read", below(getTrace, "read", get))
-			if strings.Contains(c.all(), otherTrace) {
-				t.Errorf("a request is traced that its client does not trace:\n%s", c.all())
+			if strings.Contains(c.String(), otherTrace) {
+				t.Errorf("a request is traced that its client does not trace:\n%s", c.String())
 			}
 			if len(headers) != 3 { // the admissions of both, and the write
 				t.Errorf("%d messages of the journals have headers: %v", len(headers), headers)

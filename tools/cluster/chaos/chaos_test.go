@@ -11,7 +11,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -21,6 +23,7 @@ import (
 	"time"
 
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/trace/tracetest"
 	"quire.dev/tools/cluster"
 	"quire.dev/tools/cluster/load"
 )
@@ -69,6 +72,7 @@ type bench struct {
 	c       *cluster.Cluster
 	load    *load.Load
 	dir     string
+	traces  *tracetest.Collector
 	shifted time.Duration // how far the services' clocks are ahead
 }
 
@@ -90,11 +94,21 @@ func newBench(t *testing.T, bin string) *bench {
 		t.Fatal(err)
 	}
 	mountDisks(t, dir)
+	traces := &tracetest.Collector{}
+	collector := httptest.NewUnstartedServer(traces)
+	if collector.Listener, err = net.Listen("tcp", ":0"); err != nil { // the bridge begins with the cluster
+		t.Fatal(err)
+	}
+	collector.Start()
+	t.Cleanup(collector.Close)
 	c, err := cluster.Start(ctx, cluster.Options{
 		Root: root, Bin: bin, Dir: dir, Partitions: partitions, Isolated: true, Store: *store, Standby: *store == cluster.PostgreSQL,
 		Settings: map[string]string{
 			"QUIRE_TRUSTED_PROXIES": cluster.Clients, // so that clients can have sources of their own
 			"QUIRE_DEV":             "1",             // so that a fault can shift the clock
+			// Requests are traced whose clients ask for it.
+			"OTEL_EXPORTER_OTLP_ENDPOINT": fmt.Sprintf("http://%s:%d", strings.TrimSuffix(cluster.Clients, "/32"), collector.Listener.Addr().(*net.TCPAddr).Port),
+			"OTEL_TRACES_SAMPLER_ARG":     "0",
 		},
 	})
 	if err != nil {
@@ -118,7 +132,7 @@ func newBench(t *testing.T, bin string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &bench{c: c, load: l, dir: dir}
+	return &bench{c: c, load: l, dir: dir, traces: traces}
 }
 
 // try injects a fault while the clients work, waits until everything works again, and verifies.

@@ -4,13 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/trace/tracetest"
 )
 
 // syncDelay is what a sync takes on the slow disk.
@@ -31,7 +36,10 @@ func slowDisk(t *testing.T, b *bench) (err error) {
 	stream := slow.Request.Journal.Stream
 	t.Logf("request %s waited: %v; its admission is in %s", slow.Request.ID, slow.Timing.Parts, stream)
 	if found := a.leader(t, stream); found != planted {
-		t.Errorf("the runbook leads to %s, the slow disk is under %s", found, planted)
+		t.Errorf("the explanation leads to %s, the slow disk is under %s", found, planted)
+	}
+	if traced := a.slowJournal(t, slow); a.leader(t, traced) != planted {
+		t.Errorf("the trace leads to the leader of %s, %s; the slow disk is under %s", traced, a.leader(t, traced), planted)
 	}
 	if _, err := a.conn.RequestWithContext(t.Context(), "$JS.API.STREAM.LEADER.STEPDOWN."+stream, nil); err != nil {
 		return fmt.Errorf("move the leader of %s: %w", stream, err)
@@ -51,6 +59,7 @@ type asker struct {
 
 // explained is the part of an explanation that the runbook uses.
 type explained struct {
+	trace   string
 	Request struct {
 		ID      string
 		Journal struct{ Stream string }
@@ -93,19 +102,49 @@ func (a *asker) leader(t *testing.T, stream string) (name string) {
 	return name
 }
 
+// slowJournal follows the longest span down the trace of a request, as "Traces" in docs/runbook.md says, to the journal that was slow.
+func (a *asker) slowJournal(t *testing.T, e explained) (stream string) {
+	t.Helper()
+	below := func(name string, parent []byte) (span *otlp.Span) {
+		eventually.True(t, "a span of "+name+" in the trace of "+e.Request.ID, func() bool {
+			list := a.b.traces.Below(e.trace, parent)
+			if i := slices.IndexFunc(list, func(s *otlp.Span) bool { return strings.HasSuffix(s.Name, name) }); i >= 0 {
+				span = list[i]
+			}
+			return span != nil
+		})
+		return span
+	}
+	root := below("POST /", clientSpan)
+	if id := tracetest.Attribute(root, "quire.request_id"); id != e.Request.ID {
+		t.Errorf("the trace is of %s, want %s", id, e.Request.ID)
+	}
+	journal := below(" journal", below("admit", root.SpanId).SpanId)
+	waited := time.Duration(journal.EndTimeUnixNano - journal.StartTimeUnixNano)
+	t.Logf("its trace has %q of %s, %v", journal.Name, tracetest.Attribute(journal, "quire.stream"), waited)
+	if waited < syncDelay/2 {
+		t.Errorf("%q took %v, the disk %v", journal.Name, waited, syncDelay)
+	}
+	return tracetest.Attribute(journal, "quire.stream")
+}
+
+// clientSpan is the span of the client in its traceparent.
+var clientSpan = []byte{0xb7, 0xad, 0x6b, 0x71, 0x69, 0x20, 0x33, 0x31}
+
 // request creates quick pastes until the explanation of one has the wanted parts, and returns that. nil wants nothing of them. A
 // request without parts was faster than 20 ms.
 func (a *asker) request(t *testing.T, wanted func(parts map[string]int64) bool) (e explained) {
 	t.Helper()
 	eventually.NoError(t, "a request", func() error {
+		trace := fmt.Sprintf("%016x%016x", rand.Uint64(), rand.Uint64())
 		header, err := a.b.call(t.Context(), http.MethodPost, "/?language=plaintext", "a slow disk", http.StatusCreated, nil,
-			"x-api-key", a.key, "Content-Type", "text/plain")
+			"x-api-key", a.key, "Content-Type", "text/plain", "traceparent", fmt.Sprintf("00-%s-%x-01", trace, clientSpan))
 		if err != nil {
 			return err
 		}
 		id := header.Get("X-Request-Id")
 		eventually.NoError(t, "the explanation of "+id, func() error {
-			e = explained{}
+			e = explained{trace: trace}
 			_, err := a.b.call(t.Context(), http.MethodGet, "/api/admin/requests/"+id, "", http.StatusOK, &e,
 				"Authorization", "Bearer "+a.b.c.AdminToken())
 			if err == nil && e.Timing.DurationMs == nil {
