@@ -1,5 +1,5 @@
 // Package limit rate-limits what billing does not count: page views, free calls, account changes, password guesses and
-// failures. It counts and returns how long to wait. Package web decides what is limited and how a refusal looks.
+// failures. It counts and returns how long to wait. Package endpoint decides what is limited and how a refusal looks.
 //
 // Every limit uses bounded memory. Rate, Networks and Keyless hold across all edges: each edge notifies the others of its
 // counts through Drain and Merge.
