@@ -137,7 +137,7 @@ func (r *request) checkPath() error {
 	}
 	for element := range strings.SplitSeq(strings.TrimPrefix(r.path, "/"), "/") {
 		if element == "" || element == "." || element == ".." {
-			return fmt.Errorf("quire: %q in %s is not an id", element, r.path)
+			return fmt.Errorf("quire: an id must not be empty, \".\" or \"..\": %s", r.path)
 		}
 	}
 	return nil
