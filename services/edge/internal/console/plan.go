@@ -12,7 +12,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
@@ -221,7 +220,7 @@ func (p *Plan) Rows() (out []comparedRow) {
 			if !term.Overage {
 				return comparedCell{Text: offered(term.Limit)}
 			}
-			return comparedCell{Text: limit(term.Limit), More: plan.Short(num.Uint64(term.Price))}
+			return comparedCell{Text: limit(term.Limit), More: plan.Short(term.Price)}
 		})
 	}
 	row(0, "", "Storage", func(of *plan.Plan) comparedCell {

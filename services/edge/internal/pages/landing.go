@@ -4,13 +4,11 @@ import (
 	"html/template"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
 	"quire.dev/services/edge/internal/kind"
@@ -196,14 +194,9 @@ func planCellOf(term plan.Term) planCell {
 	}
 	cell := planCell{Limit: numberText(term.Limit)}
 	if term.Overage {
-		cell.Price = priceText(num.Uint64(term.Price))
+		cell.Price = plan.Short(term.Price)
 	}
 	return cell
-}
-
-// priceText is an amount of credits without trailing zeros.
-func priceText(micros uint64) string {
-	return strings.TrimSuffix(strings.TrimRight(plan.Micros(num.Int64(micros)).String(), "0"), ".")
 }
 
 // numberText is a number with commas between thousands.

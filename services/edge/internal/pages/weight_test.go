@@ -103,7 +103,7 @@ func TestTheTableOfPlansIsThePriceBook(t *testing.T) {
 	if (&Landing{}).Plans() != nil {
 		t.Error("there is a table without prices")
 	}
-	if got := priceText(1_000_000); got != "1" || numberText(1_234_567) != "1,234,567" || numberText(999) != "999" {
+	if got := plan.Short(plan.Micros(1_000_000)); got != "1" || numberText(1_234_567) != "1,234,567" || numberText(999) != "999" {
 		t.Error(got)
 	}
 }

@@ -239,7 +239,7 @@ func (w *worker) charge(ctx context.Context, provider payments.Provider, t *even
 	asOf := w.Now().UnixMilli()
 	paid, err := provider.Charge(ctx, payments.TopUp{
 		Account: account.String(), CreditsMicros: num.Int64(t.CreditsMicros), AmountMinor: num.Int64(cents), Currency: currency,
-		Description: plan.Short(plan.Micros(num.Int64(t.CreditsMicros))) + " credits (automatic top-up)", Key: fmt.Sprintf("top-up-%d", t.Id),
+		Description: plan.Short(t.CreditsMicros) + " credits (automatic top-up)", Key: fmt.Sprintf("top-up-%d", t.Id),
 	})
 	w.noteState(t, err == nil && paid.State == payments.Pending)
 	if declined, ok := errors.AsType[*payments.Declined](err); ok {
