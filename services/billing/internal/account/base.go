@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/num"
 )
 
 // base is what all parts of a fold share: the position in the journal, the effects of the present message, and the changed
@@ -17,6 +18,7 @@ type base struct {
 	offset   int64             // largest development clock offset of the price books
 	month    month             // of time
 	rules    uint32            // version of the rules for the next message
+	newest   uint32            // newest version known to the program
 	chain    Hash              // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 
@@ -67,3 +69,27 @@ func (b *base) answer(source string, kind AnswerKind, data []byte) {
 func (b *base) changed(id uint64) {
 	b.effects.Changed = append(b.effects.Changed, event.AccountID(id))
 }
+
+// Sequence is the sequence of the last message folded.
+func (b *base) Sequence() uint64 { return b.sequence }
+
+// Head is the head of the chain. It is equal in every fold of the same messages, and in no fold of others.
+func (b *base) Head() Head { return Head{Sequence: b.sequence, Chain: b.chain} }
+
+// LastDigest is the Digest of the last message folded, zero before the first one.
+func (b *base) LastDigest() [sha256.Size]byte { return b.digest }
+
+// TimeMillis is the journal's time at the last message folded.
+func (b *base) TimeMillis() int64 { return b.time }
+
+// NextDay is the first day, since 1970, in which no request counts yet, whichever clock was ahead.
+func (b *base) NextDay() uint32 { return num.Uint32(b.peak/dayMillis) + 1 }
+
+// NextMillis is after the time of every request so far, whichever clock was ahead.
+func (b *base) NextMillis() int64 { return b.peak + 1 }
+
+// Offset is the development clock's offset, in milliseconds.
+func (b *base) Offset() int64 { return b.offset }
+
+// Rules is the version of the rules for the next message.
+func (b *base) Rules() uint32 { return b.rules }

@@ -108,3 +108,11 @@ func (b *base) nextClose() int64 {
 	}
 	return m.end + CloseMillis
 }
+
+// LastClosed is the newest month whose statements are final, as YYYY-MM, while the state has them; empty if it does not.
+func (b *base) LastClosed() string {
+	if m := monthNumber(b.month.number - 1); b.isClosed(m) {
+		return m.period()
+	}
+	return ""
+}

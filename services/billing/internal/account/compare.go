@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-
-	"quire.dev/pkg/num"
 )
 
 // Listed is an account in a list of all.
@@ -27,15 +25,6 @@ func (f *Fold) List() []Listed {
 	slices.SortFunc(list, func(a, b Listed) int { return cmp.Compare(a.ID, b.ID) })
 	return list
 }
-
-// TimeMillis is the journal's time at the last message folded.
-func (f *Fold) TimeMillis() int64 { return f.time }
-
-// NextDay is the first day, since 1970, in which no request counts yet, whichever clock was ahead.
-func (f *Fold) NextDay() uint32 { return num.Uint32(f.peak/dayMillis) + 1 }
-
-// NextMillis is after the time of every request so far, whichever clock was ahead.
-func (f *Fold) NextMillis() int64 { return f.peak + 1 }
 
 // OldestAdmission is the sequence of the oldest message about whose requests the ledger may still get entries.
 func (f *Fold) OldestAdmission() uint64 {

@@ -6,7 +6,6 @@
 package account
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -52,7 +51,6 @@ var errUnknownSubject = fmt.Errorf("%w: unknown subject", ErrUndecodable)
 type Fold struct {
 	base
 	entries uint64
-	newest  uint32 // newest version known to the program
 
 	principals principals
 	holds      holds
@@ -76,7 +74,7 @@ type Fold struct {
 
 // New returns the state before the first message.
 func New() *Fold {
-	f := &Fold{base: base{month: monthOf(0), rules: Rules1}, newest: NewestRules, sources: sources{}}
+	f := &Fold{base: base{month: monthOf(0), rules: Rules1, newest: NewestRules}, sources: sources{}}
 	f.principals = newPrincipals(&f.base)
 	f.holds = newHolds(&f.base)
 	f.credits = credits{base: &f.base}
@@ -87,17 +85,8 @@ func New() *Fold {
 	return f
 }
 
-// Sequence is the sequence of the last message folded.
-func (f *Fold) Sequence() uint64 { return f.sequence }
-
 // Entries is the number of admissions, settlements and commands folded so far.
 func (f *Fold) Entries() uint64 { return f.entries }
-
-// Head is the head of the chain. It is equal in every fold of the same messages, and in no fold of others.
-func (f *Fold) Head() Head { return Head{Sequence: f.sequence, Chain: f.chain} }
-
-// LastDigest is the Digest of the last message folded, zero before the first one.
-func (f *Fold) LastDigest() [sha256.Size]byte { return f.digest }
 
 // Accounts is the number of accounts.
 func (f *Fold) Accounts() int { return len(f.principals.accounts) }
@@ -337,9 +326,6 @@ func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 }
 
 func boundOffset(millis int64) int64 { return max(-maxOffset, min(millis, maxOffset)) }
-
-// Offset is the development clock's offset, in milliseconds.
-func (f *Fold) Offset() int64 { return f.offset }
 
 // bookIsNext reports whether a price book comes into force by now, before anything else that is due.
 func (f *Fold) bookIsNext(now int64) bool {

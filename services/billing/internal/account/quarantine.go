@@ -38,7 +38,7 @@ func (b *base) quarantine(p *principal, reason string) {
 }
 
 // Quarantined is the number of accounts in quarantine.
-func (f *Fold) Quarantined() int { return f.quarantines }
+func (b *base) Quarantined() int { return b.quarantines }
 
 // release ends the account's quarantine, if it is in one.
 func (b *base) release(a *account) {

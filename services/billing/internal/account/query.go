@@ -205,14 +205,6 @@ func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *eve
 	return nil, false
 }
 
-// LastClosed is the newest month whose statements are final, as YYYY-MM, while the state has them; empty if it does not.
-func (f *Fold) LastClosed() string {
-	if m := monthNumber(f.month.number - 1); f.isClosed(m) {
-		return m.period()
-	}
-	return ""
-}
-
 // ValidLedgerID reports whether s has the form of a ledger entry's id.
 func ValidLedgerID(s string) bool {
 	if len(s) != LedgerIDChars {

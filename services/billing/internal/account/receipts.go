@@ -104,17 +104,17 @@ type Receipt struct {
 }
 
 // ChangedReceipts is the number of accounts that TakeReceipts returns.
-func (f *Fold) ChangedReceipts() int { return len(f.listed) }
+func (b *base) ChangedReceipts() int { return len(b.listed) }
 
 // TakeReceipts returns the receipts that have changed since it was called last, or since the fold was created or restored, in no order. It is
 // no part of the state.
-func (f *Fold) TakeReceipts() []Receipt {
-	list := make([]Receipt, len(f.listed))
-	for i, a := range f.listed {
+func (b *base) TakeReceipts() []Receipt {
+	list := make([]Receipt, len(b.listed))
+	for i, a := range b.listed {
 		list[i] = Receipt{Account: event.AccountID(a.id), Number: a.receipt.number, Hash: a.receipt.hash}
 		a.listed = false
 	}
-	f.listed = nil
+	b.listed = nil
 	return list
 }
 

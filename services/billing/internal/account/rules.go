@@ -31,9 +31,6 @@ const (
 // message can be folded.
 var ErrRules = errors.New("the journal's rules are newer than this program's")
 
-// Rules is the version of the rules for the next message.
-func (f *Fold) Rules() uint32 { return f.rules }
-
 // setBook brings a configured price book into force, and the rules that it names. Only the first book needs no agreement. After
 // an applied book, configured ones change only the rules.
 func (f *Fold) setBook(book *event.PriceBook) {
@@ -100,14 +97,14 @@ func publishedMillis(book *event.PriceBook) int64 { return book.StampMs - book.O
 
 // Know makes the fold act as a program that knows no rules after a version. It returns ErrRules if the fold has already reached
 // newer ones.
-func (f *Fold) Know(rules uint32) error {
-	f.newest = rules
-	if f.rules > rules {
-		f.broken = f.unknown(f.rules)
+func (b *base) Know(rules uint32) error {
+	b.newest = rules
+	if b.rules > rules {
+		b.broken = b.unknown(b.rules)
 	}
-	return f.broken
+	return b.broken
 }
 
-func (f *Fold) unknown(rules uint32) error {
-	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, f.newest)
+func (b *base) unknown(rules uint32) error {
+	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, b.newest)
 }
