@@ -82,7 +82,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		return
 	}
 	term := f.prices.current.Plans[a.tier].Terms[h.key]
-	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, f.usedBy(item))
+	v.Limit, v.Remaining = term.Limit, remaining(term.Limit, f.principals.usedBy(item))
 	v.ResetSeconds = secondsUntil(a.monthOf(&f.base).end, f.time)
 	if f.refused(&a.principal, h, v) {
 		return

@@ -366,8 +366,8 @@ const (
 )
 
 // Webhooks returns the subscriptions of an account's webhooks, in order of creation.
-func (f *Fold) Webhooks(id event.AccountID) []*event.WebhookRules {
-	a := f.principals.accounts[uint64(id)]
+func (s *principals) Webhooks(id event.AccountID) []*event.WebhookRules {
+	a := s.accounts[uint64(id)]
 	if a == nil || a.alerts == nil {
 		return nil
 	}

@@ -15,9 +15,9 @@ type Listed struct {
 }
 
 // List returns all accounts, sorted by id.
-func (f *Fold) List() []Listed {
-	list := make([]Listed, 0, len(f.principals.accounts))
-	for id, a := range f.principals.accounts { // sorted below
+func (s *principals) List() []Listed {
+	list := make([]Listed, 0, len(s.accounts))
+	for id, a := range s.accounts { // sorted below
 		list = append(list, Listed{
 			ID: id, CreatedMillis: a.created, Erased: a.erased != 0, OpenMillis: monthNumber(a.month - 1).start,
 		})

@@ -52,7 +52,7 @@ type Fold struct {
 	base
 	entries uint64
 
-	principals principals
+	principals // embedded, as all parts with exported queries
 	holds      holds
 	credits    credits
 	alerts     notifier
@@ -89,7 +89,7 @@ func New() *Fold {
 func (f *Fold) Entries() uint64 { return f.entries }
 
 // Accounts is the number of accounts.
-func (f *Fold) Accounts() int { return len(f.principals.accounts) }
+func (s *principals) Accounts() int { return len(s.accounts) }
 
 // OpenHolds is the number of admissions waiting for settlement.
 func (f *Fold) OpenHolds() int { return f.holds.open.count }

@@ -35,7 +35,7 @@ func NewPart(keep func(id uint64) bool) *Fold {
 }
 
 // Principals is the number of accounts and networks in the state.
-func (f *Fold) Principals() int { return len(f.principals.accounts) + len(f.principals.networks) }
+func (s *principals) Principals() int { return len(s.accounts) + len(s.networks) }
 
 // crowded reports whether a part must be split again.
 func (f *Fold) crowded() bool { return f.maxPrincipals > 0 && f.Principals() > f.maxPrincipals }

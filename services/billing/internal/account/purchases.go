@@ -153,8 +153,8 @@ const (
 )
 
 // Payments is a page of the account's payments, newest first; nil without such an account.
-func (f *Fold) Payments(id event.AccountID, q *event.PaymentsQuery) *event.PaymentsAnswer {
-	a := f.principals.accounts[uint64(id)]
+func (s *principals) Payments(id event.AccountID, q *event.PaymentsQuery) *event.PaymentsAnswer {
+	a := s.accounts[uint64(id)]
 	if a == nil {
 		return nil
 	}

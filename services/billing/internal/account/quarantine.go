@@ -49,8 +49,8 @@ func (b *base) release(a *account) {
 }
 
 // QuarantinedAccounts returns the accounts in quarantine, by id.
-func (f *Fold) QuarantinedAccounts() (ids []event.AccountID) {
-	for id, a := range f.principals.accounts { // sorted below
+func (s *principals) QuarantinedAccounts() (ids []event.AccountID) {
+	for id, a := range s.accounts { // sorted below
 		if a.quarantined != 0 {
 			ids = append(ids, event.AccountID(id))
 		}

@@ -9,16 +9,16 @@ import (
 )
 
 // Exists reports whether the account exists.
-func (f *Fold) Exists(id event.AccountID) bool { return f.principals.accounts[uint64(id)] != nil }
+func (s *principals) Exists(id event.AccountID) bool { return s.accounts[uint64(id)] != nil }
 
 // Key checks the key of a query, as of now or the fold's time, whichever is later: QUERY_OK, or why it may not ask. A key with
 // scopes needs the query's scope.
-func (f *Fold) Key(id event.AccountID, q *event.UsageQuery, now int64) event.QueryStatus {
-	a := f.principals.accounts[uint64(id)]
+func (s *principals) Key(id event.AccountID, q *event.UsageQuery, now int64) event.QueryStatus {
+	a := s.accounts[uint64(id)]
 	if a == nil {
 		return event.QueryStatus_QUERY_INVALID_KEY
 	}
-	k, valid := a.sentKey(q.Key, q.KeyVersion, q.KeyFingerprint, max(now, f.time))
+	k, valid := a.sentKey(q.Key, q.KeyVersion, q.KeyFingerprint, max(now, s.time))
 	switch {
 	case !valid:
 		return event.QueryStatus_QUERY_INVALID_KEY
@@ -74,9 +74,9 @@ type Holder struct {
 }
 
 // Holders returns the accounts that were not erased, in no order.
-func (f *Fold) Holders() []Holder {
-	list := make([]Holder, 0, len(f.principals.accounts))
-	for id, a := range f.principals.accounts {
+func (s *principals) Holders() []Holder {
+	list := make([]Holder, 0, len(s.accounts))
+	for id, a := range s.accounts {
 		if a.erased != 0 {
 			continue
 		}
@@ -92,9 +92,9 @@ func (f *Fold) Holders() []Holder {
 }
 
 // AccountsByTier counts the accounts that were not erased, by the number of their tier.
-func (f *Fold) AccountsByTier() []uint64 {
+func (s *principals) AccountsByTier() []uint64 {
 	counts := make([]uint64, plan.MaxTiers)
-	for _, a := range f.principals.accounts {
+	for _, a := range s.accounts {
 		if a.erased == 0 {
 			counts[a.tier]++
 		}
@@ -267,8 +267,8 @@ func (f *Fold) OpenSince(id event.AccountID, request event.RequestID) (millis in
 
 // Unsettled reports whether the account has an open hold that was admitted up to a message, and after a time in Unix
 // milliseconds.
-func (f *Fold) Unsettled(id event.AccountID, upTo uint64, after int64) bool {
-	a := f.principals.accounts[uint64(id)]
+func (s *principals) Unsettled(id event.AccountID, upTo uint64, after int64) bool {
+	a := s.accounts[uint64(id)]
 	if a == nil {
 		return false
 	}

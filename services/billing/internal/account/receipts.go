@@ -36,8 +36,8 @@ func (r *receipt) String() string {
 
 // Receipt is the number of the last entry of an account's chain, and the hash over all. The number is 0 before the first, and of an
 // unknown account.
-func (f *Fold) Receipt(id event.AccountID) (number uint64, hash Hash) {
-	if a := f.principals.accounts[uint64(id)]; a != nil {
+func (s *principals) Receipt(id event.AccountID) (number uint64, hash Hash) {
+	if a := s.accounts[uint64(id)]; a != nil {
 		return a.receipt.number, a.receipt.hash
 	}
 	return 0, hash

@@ -187,14 +187,14 @@ func Restore(s *event.BillingState) (*Fold, error) {
 		f.kept.byID[k.id] = k
 		f.kept.queue.push(k)
 	}
-	var r restorer
+	r := restorer{principals: &f.principals}
 	for _, a := range s.Accounts {
 		if err := f.restoreAccount(a, &r); err != nil {
 			return nil, err
 		}
 	}
 	for _, n := range s.Networks {
-		if err := f.restoreNetwork(n, &r); err != nil {
+		if err := r.network(n); err != nil {
 			return nil, err
 		}
 	}
@@ -204,6 +204,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 
 // restorer gathers what is ordered across all principals.
 type restorer struct {
+	principals   *principals
 	open, closed []*hold
 	admitted     []networkTime
 	failures     []principalTime
@@ -266,10 +267,10 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 	f.principals.accounts[a.id] = a
 	f.restoreAlerts(a, s.Alerts)
 	f.restoreTopUp(a, s.TopUp)
-	if err := f.restoreLate(&a.principal, s.Late, r); err != nil {
+	if err := r.lateWrites(&a.principal, s.Late); err != nil {
 		return err
 	}
-	return f.restorePrincipal(&a.principal, s.Holds, s.Closed, s.FailuresMs, r)
+	return r.principal(&a.principal, s.Holds, s.Closed, s.FailuresMs)
 }
 
 func (c *counters) restore(s *event.MonthState) error {
@@ -329,19 +330,20 @@ func (a *account) restoreUse(uses []*event.GrantUse, request []byte) (use []gran
 	return use, nil
 }
 
-func (f *Fold) restoreNetwork(s *event.NetworkState, r *restorer) error {
-	n := f.principals.network(s.Network)
+// network restores a network.
+func (r *restorer) network(s *event.NetworkState) error {
+	n := r.principals.network(s.Network)
 	n.admitted = slices.Clone(s.AdmittedMs)
 	for _, t := range n.admitted {
 		r.admitted = append(r.admitted, networkTime{t, n})
 	}
-	if err := f.restoreLate(&n.principal, s.Late, r); err != nil {
+	if err := r.lateWrites(&n.principal, s.Late); err != nil {
 		return err
 	}
-	return f.restorePrincipal(&n.principal, s.Holds, s.Closed, s.FailuresMs, r)
+	return r.principal(&n.principal, s.Holds, s.Closed, s.FailuresMs)
 }
 
-func (f *Fold) restoreLate(p *principal, late []*event.LateState, r *restorer) error {
+func (r *restorer) lateWrites(p *principal, late []*event.LateState) error {
 	for _, s := range late {
 		key := plan.QuotaKey(s.QuotaKey)
 		if len(s.RequestId) != 16 || !key.Valid() {
@@ -353,8 +355,9 @@ func (f *Fold) restoreLate(p *principal, late []*event.LateState, r *restorer) e
 	return nil
 }
 
-func (f *Fold) restorePrincipal(p *principal, open, closed []*event.HoldState, failures []int64, r *restorer) error {
-	f.touch(p)
+// principal restores what accounts and networks have in common.
+func (r *restorer) principal(p *principal, open, closed []*event.HoldState, failures []int64) error {
+	r.principals.touch(p)
 	p.failures = slices.Clone(failures)
 	for _, t := range p.failures {
 		r.failures = append(r.failures, principalTime{t, p})

@@ -42,9 +42,9 @@ func Month(period string) (start, end int64, ok bool) {
 }
 
 // AccountIDs are the accounts that have ever been, in order.
-func (f *Fold) AccountIDs() []event.AccountID {
-	ids := make([]event.AccountID, 0, f.Accounts())
-	for _, id := range slices.Sorted(maps.Keys(f.principals.accounts)) {
+func (s *principals) AccountIDs() []event.AccountID {
+	ids := make([]event.AccountID, 0, s.Accounts())
+	for _, id := range slices.Sorted(maps.Keys(s.accounts)) {
 		ids = append(ids, event.AccountID(id))
 	}
 	return ids

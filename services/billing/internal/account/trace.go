@@ -44,9 +44,9 @@ func (t *Trace) Done(f *Fold) bool {
 	case SettlementWaived:
 		return true
 	case SettlementServed: // a payment may still be refunded
-		return t.answer.Charge != event.ChargeSource_CHARGE_CREDITS || !f.mayReturn(t.answer.Account, t.request)
+		return t.answer.Charge != event.ChargeSource_CHARGE_CREDITS || !f.principals.mayReturn(t.answer.Account, t.request)
 	case SettlementServedUnsettled: // a settlement may still come
-		return f.holds.byRequest[t.request] == nil && !f.mayReturn(t.answer.Account, t.request)
+		return f.holds.byRequest[t.request] == nil && !f.principals.mayReturn(t.answer.Account, t.request)
 	case "":
 		v := t.answer.Verdict
 		return !v.GetHeld() && v.GetDecision() != event.Decision_IDEMPOTENCY_IN_FLIGHT || f.time > t.until
@@ -60,8 +60,8 @@ func (t *Trace) Done(f *Fold) bool {
 }
 
 // mayReturn reports whether the void of another request may refund a served request.
-func (f *Fold) mayReturn(id uint64, request event.RequestID) bool {
-	a := f.principals.accounts[id]
+func (s *principals) mayReturn(id uint64, request event.RequestID) bool {
+	a := s.accounts[id]
 	if a == nil {
 		return false
 	}
@@ -85,7 +85,7 @@ func (f *Fold) traced(h *hold, item *event.Admission) bool {
 		RequestId: append([]byte(nil), item.RequestId...), Account: item.Account, QuotaKey: item.QuotaKey,
 		TimeMs: f.time, Sequence: f.sequence, Index: h.index, Anonymous: item.Anonymous, Key: h.keyNumber,
 	}
-	e.UsedBefore, e.BookMs = f.usedBy(item), f.prices.list[len(f.prices.list)-1].fromMillis
+	e.UsedBefore, e.BookMs = f.principals.usedBy(item), f.prices.list[len(f.prices.list)-1].fromMillis
 	if item.Anonymous {
 		e.WindowMs = f.prices.current.AnonymousWindowMillis
 	}
@@ -94,14 +94,14 @@ func (f *Fold) traced(h *hold, item *event.Admission) bool {
 }
 
 // usedBy is the counter that decides an admission. It changes nothing.
-func (f *Fold) usedBy(item *event.Admission) uint64 {
+func (s *principals) usedBy(item *event.Admission) uint64 {
 	if item.Anonymous {
-		if n := f.principals.networks[item.Account]; n != nil {
+		if n := s.networks[item.Account]; n != nil {
 			return uint64(len(n.admitted))
 		}
 		return 0
 	}
-	if a := f.principals.accounts[item.Account]; a != nil && a.month >= f.month.number {
+	if a := s.accounts[item.Account]; a != nil && a.month >= s.month.number {
 		return a.current.used[item.QuotaKey]
 	}
 	return 0
@@ -116,7 +116,7 @@ func (f *Fold) traceVerdict(h *hold, item *event.Admission, v *event.Verdict) {
 		ResetSeconds: v.ResetSeconds, CurrentKeyVersion: v.CurrentKeyVersion, Held: v.Held,
 		KeyLimit: v.KeyLimit, KeyCap: v.KeyCap, Cap: v.Cap,
 	}
-	e.UsedAfter = f.usedBy(item)
+	e.UsedAfter = f.principals.usedBy(item)
 	if a := f.principals.accounts[item.Account]; a != nil && !item.Anonymous {
 		e.PriceMicros = num.Uint64(f.prices.current.Plans[a.tier].Terms[item.QuotaKey].Price)
 	}
