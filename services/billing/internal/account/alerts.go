@@ -401,12 +401,12 @@ func (l *alerts) state() *event.AlertState {
 	return s
 }
 
-// restoreAlerts restores the account's alerts, and schedules their next warning.
-func (f *Fold) restoreAlerts(a *account, s *event.AlertState) {
+// restore restores the account's alerts, and schedules their next warning.
+func (n *notifier) restore(a *account, s *event.AlertState) {
 	if s != nil {
 		a.alerts = alertsOf(s)
 		a.alerts.account = a
-		f.alerts.schedule(a.alerts)
+		n.schedule(a.alerts)
 	}
 }
 

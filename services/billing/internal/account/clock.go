@@ -69,7 +69,7 @@ func (f *Fold) turnBack(to int64) {
 			}
 		}
 	}
-	f.wakeForTopUps()
+	f.topUps.schedule()
 	for _, s := range f.sources { // the order has no effect
 		s.seen = min(s.seen, to)
 	}

@@ -133,19 +133,19 @@ func (f *Fold) change(a *account, c *event.Command, index int) *event.CommandOut
 		if f.rules < Rules4 {
 			actor = ""
 		}
-		status = f.grant(a, action.Grant, actor, index)
+		status = f.credits.grant(a, action.Grant, actor, index)
 	case *event.Command_Refund:
 		status = f.refund(a, action.Refund, c.Admin.GetToken(), index)
 	case *event.Command_Payment:
-		status = f.pay(a, action.Payment, actorOf(c, action.Payment.GetProvider()), index)
+		status = f.credits.recordPayment(a, action.Payment, actorOf(c, action.Payment.GetProvider()), index)
 	case *event.Command_Reverse:
-		status = f.reverse(a, action.Reverse, actorOf(c, action.Reverse.GetProvider()), index)
+		status = f.credits.reverse(a, action.Reverse, actorOf(c, action.Reverse.GetProvider()), index)
 	case *event.Command_SetSubscription:
 		status = f.subscribe(a, action.SetSubscription)
 	case *event.Command_SetTopUp:
-		status = f.setTopUp(a, action.SetTopUp)
+		status = f.topUps.set(a, action.SetTopUp)
 	case *event.Command_TopUpFailed:
-		status = f.failTopUp(a, action.TopUpFailed)
+		status = f.topUps.fail(a, action.TopUpFailed)
 	case *event.Command_RotateKey:
 		a.rotate(&f.base, action.RotateKey)
 		status = event.CommandStatus_COMMAND_OK
@@ -234,28 +234,4 @@ func (a *account) rotate(b *base, key *event.RotateKey) {
 	a.keyVersion++
 	a.fingerprint, a.keyPrefix, a.keyCreated = key.GetFingerprint(), key.GetPrefix(), b.time
 	a.defaultReplaced(b.time)
-}
-
-// grant adds credits, or removes some if the amount is negative.
-func (f *Fold) grant(a *account, g *event.Grant, actor string, index int) event.CommandStatus {
-	amount := g.GetAmountMicros()
-	if amount == 0 || amount > maxBalance || amount < -maxBalance || index >= 1<<grantIndexBits {
-		return event.CommandStatus_COMMAND_INVALID
-	}
-	if amount < 0 {
-		if a.available < -amount {
-			return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
-		}
-		f.remove(a, uint64(-amount), &event.LedgerEntry{
-			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason, Actor: actor,
-		})
-		return event.CommandStatus_COMMAND_OK
-	}
-	expired := g.ExpiresMs != 0 && g.ExpiresMs <= f.time
-	if expired || !f.give(a, amount, g.ExpiresMs, index, &event.LedgerEntry{
-		TimeMs: f.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason, Actor: actor,
-	}) {
-		return event.CommandStatus_COMMAND_INVALID
-	}
-	return event.CommandStatus_COMMAND_OK
 }

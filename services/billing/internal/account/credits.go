@@ -71,6 +71,7 @@ func (h *expiryHeap) Pop() any {
 // credits moves the credits of accounts: it spends, refunds and expires grants, and writes the ledger.
 type credits struct {
 	*base
+	alerts   *notifier
 	expiries expiryHeap
 	ordinal  uint32 // of this message's next ledger entry
 }
@@ -200,60 +201,84 @@ func (c *credits) adjust(a *account, amount uint64) {
 	}
 }
 
+// grant adds credits, or removes some if the amount is negative.
+func (c *credits) grant(a *account, g *event.Grant, actor string, index int) event.CommandStatus {
+	amount := g.GetAmountMicros()
+	if amount == 0 || amount > maxBalance || amount < -maxBalance || index >= 1<<grantIndexBits {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	if amount < 0 {
+		if a.available < -amount {
+			return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
+		}
+		c.remove(a, uint64(-amount), &event.LedgerEntry{
+			TimeMs: c.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: amount, Reason: g.Reason, Actor: actor,
+		})
+		return event.CommandStatus_COMMAND_OK
+	}
+	expired := g.ExpiresMs != 0 && g.ExpiresMs <= c.time
+	if expired || !c.give(a, amount, g.ExpiresMs, index, &event.LedgerEntry{
+		TimeMs: c.time, Type: event.LedgerType_LEDGER_GRANT, AmountMicros: amount, Reason: g.Reason, Actor: actor,
+	}) {
+		return event.CommandStatus_COMMAND_INVALID
+	}
+	return event.CommandStatus_COMMAND_OK
+}
+
 // give adds credits by a grant, unless the account has too many. What it owes is paid from them.
-func (f *Fold) give(a *account, amount, expires int64, index int, e *event.LedgerEntry) bool {
-	if len(a.grants) >= maxGrants || !f.fits(a, amount, index) {
+func (c *credits) give(a *account, amount, expires int64, index int, e *event.LedgerEntry) bool {
+	if len(a.grants) >= maxGrants || !c.fits(a, amount, index) {
 		return false
 	}
-	f.newGrant(a, amount, expires, index, e)
+	c.newGrant(a, amount, expires, index, e)
 	return true
 }
 
 // givePaid adds credits that were paid for and never expire, which no number of grants refuses: where there are too many, the last one
 // grows if it never expires either.
-func (f *Fold) givePaid(a *account, amount int64, index int, e *event.LedgerEntry) bool {
-	if !f.fits(a, amount, index) {
+func (c *credits) givePaid(a *account, amount int64, index int, e *event.LedgerEntry) bool {
+	if !c.fits(a, amount, index) {
 		return false
 	}
 	if n := len(a.grants); n >= maxGrants && a.grants[n-1].expires == 0 {
 		last := a.grants[n-1]
 		last.amount, last.left = last.amount+num.Uint64(amount), last.left+num.Uint64(amount)
-		f.added(a, amount, e)
+		c.added(a, amount, e)
 		return true
 	}
-	f.newGrant(a, amount, 0, index, e)
+	c.newGrant(a, amount, 0, index, e)
 	return true
 }
 
 // fits reports whether credits may be added by the command at an index of its batch.
-func (f *Fold) fits(a *account, amount int64, index int) bool {
+func (c *credits) fits(a *account, amount int64, index int) bool {
 	return index < 1<<grantIndexBits && a.settled+amount <= maxBalance
 }
 
-func (f *Fold) newGrant(a *account, amount, expires int64, index int, e *event.LedgerEntry) {
-	f.credits.addGrant(&grant{
-		id: f.sequence<<grantIndexBits | num.Uint64(index), amount: num.Uint64(amount), left: num.Uint64(amount),
-		expires: expires, created: f.time, reason: e.Reason, account: a,
+func (c *credits) newGrant(a *account, amount, expires int64, index int, e *event.LedgerEntry) {
+	c.addGrant(&grant{
+		id: c.sequence<<grantIndexBits | num.Uint64(index), amount: num.Uint64(amount), left: num.Uint64(amount),
+		expires: expires, created: c.time, reason: e.Reason, account: a,
 	})
-	f.added(a, amount, e)
+	c.added(a, amount, e)
 }
 
 // added counts credits that are in a grant.
-func (f *Fold) added(a *account, amount int64, e *event.LedgerEntry) {
+func (c *credits) added(a *account, amount int64, e *event.LedgerEntry) {
 	a.available += amount
-	f.credits.enter(a, 0, e)
-	f.credits.repay(a)
+	c.enter(a, 0, e)
+	c.repay(a)
 	a.lifted()
 }
 
 // remove takes credits. The account owes what it does not have.
-func (f *Fold) remove(a *account, amount uint64, e *event.LedgerEntry) {
+func (c *credits) remove(a *account, amount uint64, e *event.LedgerEntry) {
 	before := a.available
 	part := min(amount, num.Uint64(a.available))
-	f.credits.adjust(a, part)
+	c.adjust(a, part)
 	a.owed += num.Int64(amount - part)
-	f.alerts.lowered(a, before, f.time)
-	f.credits.enter(a, 0, e)
+	c.alerts.lowered(a, before, c.time)
+	c.enter(a, 0, e)
 }
 
 // repay pays what the account owes from its credits.

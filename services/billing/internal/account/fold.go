@@ -53,15 +53,15 @@ type Fold struct {
 	entries uint64
 
 	principals // embedded, as all parts with exported queries
-	holds      holds
-	credits    credits
-	alerts     notifier
-	topUps     topUps
-	prices     prices
-	records    records
-	kept       keptCommands
-	sources    sources
-	losses     []*event.Loss // of document journals, oldest first
+	topUps
+	holds   holds
+	credits credits
+	alerts  notifier
+	prices  prices
+	records records
+	kept    keptCommands
+	sources sources
+	losses  []*event.Loss // of document journals, oldest first
 
 	keep          func(id uint64) bool // of a part: selects its principals; nil: all
 	maxPrincipals int                  // in a part; 0: no bound
@@ -77,9 +77,9 @@ func New() *Fold {
 	f := &Fold{base: base{month: monthOf(0), rules: Rules1, newest: NewestRules}, sources: sources{}}
 	f.principals = newPrincipals(&f.base)
 	f.holds = newHolds(&f.base)
-	f.credits = credits{base: &f.base}
+	f.credits = credits{base: &f.base, alerts: &f.alerts}
 	f.alerts = notifier{base: &f.base, alerted: map[uint64]uint32{}}
-	f.topUps = newTopUps()
+	f.topUps = newTopUps(&f.base, &f.alerts)
 	f.records = records{base: &f.base}
 	f.kept = keptCommands{byID: map[event.IdempotencyID]*keptCommand{}}
 	return f
@@ -188,7 +188,7 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 		err = errUnknownSubject
 	}
 	f.isolateFaulty()
-	f.topUp()
+	f.topUps.decide()
 	if f.crowded() && f.broken == nil {
 		f.broken = errCrowded
 	}

@@ -247,3 +247,61 @@ func TestANetworkIsForgottenWithItsLastMemory(t *testing.T) {
 		t.Error("there is nobody")
 	}
 }
+
+// TestCreditsTakenBackAreOwedUntilMoreCome: what the account does not have is repaid by its next credits, of which maxBalance is
+// the most.
+func TestCreditsTakenBackAreOwedUntilMoreCome(t *testing.T) {
+	b := newBase(1000)
+	c := credits{base: b, alerts: &notifier{base: b, alerted: map[uint64]uint32{}}}
+	a := accountAt(b, plan.Pro)
+	if status := c.grant(a, &event.Grant{AmountMicros: 70}, "", 0); status != ok || a.available != 70 {
+		t.Fatalf("%v, %d are available", status, a.available)
+	}
+	if status := c.grant(a, &event.Grant{AmountMicros: -71}, "", 0); status != event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS {
+		t.Errorf("an admin took more than there is: %v", status)
+	}
+	c.remove(a, 100, &event.LedgerEntry{AmountMicros: -100})
+	if a.available != 0 || a.owed != 30 || a.settled != -30 || len(a.grants) != 0 {
+		t.Fatalf("%d are available, %d owed, the ledger has %d", a.available, a.owed, a.settled)
+	}
+	if c.give(a, maxBalance+31, 0, 1, &event.LedgerEntry{}) || !c.give(a, maxBalance+30, 0, 1, &event.LedgerEntry{AmountMicros: maxBalance + 30}) {
+		t.Error("the most credits of an account are not maxBalance")
+	}
+	if a.available != maxBalance || a.owed != 0 || a.settled != maxBalance {
+		t.Errorf("%d are available, %d owed, the ledger has %d", a.available, a.owed, a.settled)
+	}
+}
+
+// TestATopUpIsDueOnceAndOffAfterTwoFailures: a low balance makes it due, a failure makes it wait for an hour.
+func TestATopUpIsDueOnceAndOffAfterTwoFailures(t *testing.T) {
+	b := newBase(at("2026-11-02T12:00:00Z"))
+	b.rules = Rules4
+	u := newTopUps(b, &notifier{base: b, alerted: map[uint64]uint32{}})
+	a := accountAt(b, plan.Pro)
+	if status := u.set(a, &event.SetTopUp{BelowMicros: 1, CreditsMicros: minTopUp, MonthMicros: 2 * minTopUp}); status != ok || len(b.watched) != 1 {
+		t.Fatalf("%v, watched: %v", status, b.watched)
+	}
+	for n := range uint64(maxTopUpFailures) {
+		for range 2 {
+			u.decide()
+		}
+		if due := u.TopUps(nil).TopUps; len(due) != 1 || due[0].Id != n+1 || due[0].CreditsMicros != minTopUp {
+			t.Fatalf("due: %v", due)
+		}
+		b.touch(&a.principal)
+		if u.fail(a, &event.TopUpFailed{TopUp: n}); a.topUp.DueMs == 0 {
+			t.Error("a failure of another top-up counts")
+		}
+		if u.fail(a, &event.TopUpFailed{TopUp: n + 1}); a.topUp.DueMs != 0 || a.topUp.SpentMicros != 0 || u.wake != b.time+topUpRetryMillis {
+			t.Errorf("%v, wakes at %d", a.topUp, u.wake)
+		}
+		b.time += topUpRetryMillis - 1
+		if u.decide(); len(u.due) != 0 {
+			t.Error("it is due before the hour has passed")
+		}
+		b.time++
+	}
+	if u.decide(); !a.topUp.Off || len(u.due) != 0 || u.wake != b.month.end {
+		t.Errorf("%v, wakes at %d", a.topUp, u.wake)
+	}
+}

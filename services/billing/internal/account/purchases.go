@@ -39,9 +39,9 @@ func (p *purchases) add(made *purchase) {
 	p.list, p.byID[made.purchaseID] = append(p.list, made), made
 }
 
-// pay executes a command that records a payment and adds its credits. A repeat changes nothing.
-func (f *Fold) pay(a *account, p *event.Payment, actor string, index int) event.CommandStatus {
-	if f.rules < Rules4 || !validPayment(p) {
+// recordPayment executes a command that records a payment and adds its credits. A repeat changes nothing.
+func (c *credits) recordPayment(a *account, p *event.Payment, actor string, index int) event.CommandStatus {
+	if c.rules < Rules4 || !validPayment(p) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	id := purchaseID{p.Provider, p.Id}
@@ -56,18 +56,18 @@ func (f *Fold) pay(a *account, p *event.Payment, actor string, index int) event.
 		return event.CommandStatus_COMMAND_OK
 	}
 	e := &event.LedgerEntry{
-		TimeMs: f.time, Type: event.LedgerType_LEDGER_PAYMENT, AmountMicros: num.Int64(p.CreditsMicros), Reason: p.Reason, Actor: actor, Payment: p.Id,
+		TimeMs: c.time, Type: event.LedgerType_LEDGER_PAYMENT, AmountMicros: num.Int64(p.CreditsMicros), Reason: p.Reason, Actor: actor, Payment: p.Id,
 	}
-	if p.CreditsMicros > 0 && !f.givePaid(a, num.Int64(p.CreditsMicros), index, e) {
+	if p.CreditsMicros > 0 && !c.givePaid(a, num.Int64(p.CreditsMicros), index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	made := &purchase{
-		purchaseID: id, number: uint64(len(a.purchases.list)) + 1, time: f.time, credits: p.CreditsMicros, plan: p.Plan,
+		purchaseID: id, number: uint64(len(a.purchases.list)) + 1, time: c.time, credits: p.CreditsMicros, plan: p.Plan,
 		amount: p.AmountCents, tax: p.TaxCents, topUp: p.TopUp,
 	}
 	a.purchases.add(made)
 	a.toppedUp(p.TopUp)
-	f.alerts.notifyHolder(a, &event.Alert{Type: event.AlertType_ALERT_PAYMENT, Payment: made.state(), Mail: true})
+	c.alerts.notifyHolder(a, &event.Alert{Type: event.AlertType_ALERT_PAYMENT, Payment: made.state(), Mail: true})
 	return event.CommandStatus_COMMAND_OK
 }
 
@@ -79,11 +79,11 @@ func validPayment(p *event.Payment) bool {
 
 // reverse executes a command that takes credits of a payment back, or gives them back again, or says that a fee was given back. An
 // outdated one changes nothing.
-func (f *Fold) reverse(a *account, r *event.Reverse, actor string, index int) event.CommandStatus {
-	if f.rules < Rules4 || !validPurchase(r.GetProvider(), r.GetId()) {
+func (c *credits) reverse(a *account, r *event.Reverse, actor string, index int) event.CommandStatus {
+	if c.rules < Rules4 || !validPurchase(r.GetProvider(), r.GetId()) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
-	p, asOf := a.purchases.byID[purchaseID{r.Provider, r.Id}], min(r.AsOfMs, f.time) // a clock that is ahead must not outdate later ones
+	p, asOf := a.purchases.byID[purchaseID{r.Provider, r.Id}], min(r.AsOfMs, c.time) // a clock that is ahead must not outdate later ones
 	if p == nil {
 		return event.CommandStatus_COMMAND_PAYMENT_NOT_FOUND
 	}
@@ -96,12 +96,12 @@ func (f *Fold) reverse(a *account, r *event.Reverse, actor string, index int) ev
 		return event.CommandStatus_COMMAND_OK
 	}
 	e := &event.LedgerEntry{
-		TimeMs: f.time, Type: event.LedgerType_LEDGER_REVERSAL, AmountMicros: num.Int64(p.reversed) - num.Int64(r.ReversedMicros), Reason: r.Reason, Actor: actor,
+		TimeMs: c.time, Type: event.LedgerType_LEDGER_REVERSAL, AmountMicros: num.Int64(p.reversed) - num.Int64(r.ReversedMicros), Reason: r.Reason, Actor: actor,
 		Payment: p.id,
 	}
 	if e.AmountMicros < 0 {
-		f.remove(a, uint64(-e.AmountMicros), e)
-	} else if e.AmountMicros > 0 && !f.givePaid(a, e.AmountMicros, index, e) {
+		c.remove(a, uint64(-e.AmountMicros), e)
+	} else if e.AmountMicros > 0 && !c.givePaid(a, e.AmountMicros, index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	p.reversed, p.reversedCents, p.asOf = r.ReversedMicros, cents, asOf

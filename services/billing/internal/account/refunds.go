@@ -43,7 +43,7 @@ func (f *Fold) refund(a *account, r *event.Refund, actor string, index int) even
 		e.Month = r.Month
 	}
 	if amount < 0 {
-		return f.takeRefundBack(a, r, uint64(-amount), e)
+		return f.credits.takeRefundBack(a, r, uint64(-amount), e)
 	}
 	c := a.counted(r.Month)
 	if len(r.RequestId) > 0 {
@@ -58,7 +58,7 @@ func (f *Fold) refund(a *account, r *event.Refund, actor string, index int) even
 	if spent < c.refunded(key)+a.pending(key, r.Month)+uint64(amount) {
 		return event.CommandStatus_COMMAND_OVER_REFUNDED
 	}
-	if !f.give(a, amount, 0, index, e) {
+	if !f.credits.give(a, amount, 0, index, e) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	// A refunded amount must not be returned a second time when another request is voided. The new terms begin with the previous message,
@@ -74,15 +74,15 @@ func (f *Fold) refund(a *account, r *event.Refund, actor string, index int) even
 
 // takeRefundBack removes credits that a refund has given: all of a request's, or any part of what was refunded for a quota key and
 // no single request.
-func (f *Fold) takeRefundBack(a *account, r *event.Refund, amount uint64, e *event.LedgerEntry) event.CommandStatus {
-	c, key := a.counted(r.Month), plan.QuotaKey(r.QuotaKey)
-	i, left := c.refundOf(r.RequestId), c.refunded(key)
+func (c *credits) takeRefundBack(a *account, r *event.Refund, amount uint64, e *event.LedgerEntry) event.CommandStatus {
+	of, key := a.counted(r.Month), plan.QuotaKey(r.QuotaKey)
+	i, left := of.refundOf(r.RequestId), of.refunded(key)
 	if len(r.RequestId) > 0 {
-		if i < 0 || c.charges.refunds[i].amount != amount || c.charges.refunds[i].key != key {
+		if i < 0 || of.charges.refunds[i].amount != amount || of.charges.refunds[i].key != key {
 			return event.CommandStatus_COMMAND_OVER_REFUNDED
 		}
-	} else if c.charges != nil {
-		for _, single := range c.charges.refunds {
+	} else if of.charges != nil {
+		for _, single := range of.charges.refunds {
 			if single.key == key {
 				left -= min(left, single.amount)
 			}
@@ -94,10 +94,10 @@ func (f *Fold) takeRefundBack(a *account, r *event.Refund, amount uint64, e *eve
 	case a.available < num.Int64(amount):
 		return event.CommandStatus_COMMAND_INSUFFICIENT_CREDITS
 	}
-	f.remove(a, amount, e)
-	take(&f.base, "refunded credits", &c.charges.refunded[key], amount)
+	c.remove(a, amount, e)
+	take(c.base, "refunded credits", &of.charges.refunded[key], amount)
 	if i >= 0 {
-		c.charges.refunds = slices.Delete(c.charges.refunds, i, i+1)
+		of.charges.refunds = slices.Delete(of.charges.refunds, i, i+1)
 	}
 	return event.CommandStatus_COMMAND_OK
 }

@@ -265,8 +265,8 @@ func (f *Fold) restoreAccount(s *event.AccountState, r *restorer) error {
 		return err
 	}
 	f.principals.accounts[a.id] = a
-	f.restoreAlerts(a, s.Alerts)
-	f.restoreTopUp(a, s.TopUp)
+	f.alerts.restore(a, s.Alerts)
+	f.topUps.restore(a, s.TopUp)
 	if err := r.lateWrites(&a.principal, s.Late); err != nil {
 		return err
 	}
@@ -437,7 +437,7 @@ func (f *Fold) relink(r *restorer) {
 	f.principals.failures.items = r.failures
 	slices.SortStableFunc(r.late, func(a, b principalTime) int { return cmp.Compare(a.time, b.time) })
 	f.principals.late.items = r.late
-	f.wakeForTopUps()
+	f.topUps.schedule()
 }
 
 // compareHolds is the order of admission.

@@ -27,7 +27,7 @@ func subscription(list []*event.SetSubscription) *event.SetSubscription {
 // subscribe executes a command about a subscription. An outdated one changes nothing. If the account can't be on the plan that it
 // would get, nothing changes, and the caller tries again later.
 func (f *Fold) subscribe(a *account, s *event.SetSubscription) event.CommandStatus {
-	if f.rules < Rules4 || !validPurchase(s.GetProvider(), s.GetId()) || s.Active && !f.paidMonthly(plan.Tier(s.Tier)) || s.NextTier >= uint32(plan.MaxTiers) {
+	if f.rules < Rules4 || !validPurchase(s.GetProvider(), s.GetId()) || s.Active && !f.prices.paidMonthly(plan.Tier(s.Tier)) || s.NextTier >= uint32(plan.MaxTiers) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	asOf := min(s.AsOfMs, f.time) // a clock that is ahead must not outdate later states
@@ -68,8 +68,8 @@ func subscriptionAt(s *event.SetSubscription, asOf int64) *event.SetSubscription
 }
 
 // paidMonthly reports whether a tier may have a subscription.
-func (f *Fold) paidMonthly(tier plan.Tier) bool {
-	return tier != plan.Free && tier != plan.Admin && f.prices.hasPlan(tier)
+func (l *prices) paidMonthly(tier plan.Tier) bool {
+	return tier != plan.Free && tier != plan.Admin && l.hasPlan(tier)
 }
 
 // forgetEnded drops the oldest of too many ended subscriptions.

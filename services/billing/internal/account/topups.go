@@ -25,27 +25,29 @@ const (
 
 // topUps finds the accounts whose top-ups may become due. It follows from the accounts.
 type topUps struct {
-	rules map[uint64]*account // with a rule
-	due   map[uint64]*account // with a top-up that is to be charged
-	wake  int64               // next time at which one may become due although its account does not change
+	*base
+	alerts   *notifier
+	accounts map[uint64]*account // with a rule
+	due      map[uint64]*account // with a top-up that is to be charged
+	wake     int64               // next time at which one may become due although its account does not change
 }
 
-func newTopUps() topUps {
-	return topUps{rules: map[uint64]*account{}, due: map[uint64]*account{}, wake: never}
+func newTopUps(b *base, alerts *notifier) topUps {
+	return topUps{base: b, alerts: alerts, accounts: map[uint64]*account{}, due: map[uint64]*account{}, wake: never}
 }
 
-// setTopUp executes a command that sets an account's rule.
-func (f *Fold) setTopUp(a *account, r *event.SetTopUp) event.CommandStatus {
-	if f.rules < Rules4 || !validTopUp(r) {
+// set executes a command that sets an account's rule.
+func (u *topUps) set(a *account, r *event.SetTopUp) event.CommandStatus {
+	if u.rules < Rules4 || !validTopUp(r) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	t := a.topUp
 	if t == nil {
 		t = &event.TopUpState{}
 		a.topUp = t
-		f.topUps.rules[a.id] = a
-		f.topUps.wake = min(f.topUps.wake, f.month.end)
-		f.touch(&a.principal) // again, since it has a rule now
+		u.accounts[a.id] = a
+		u.wake = min(u.wake, u.month.end)
+		u.touch(&a.principal) // again, since it has a rule now
 	}
 	t.Rule = &event.SetTopUp{BelowMicros: r.GetBelowMicros(), CreditsMicros: r.GetCreditsMicros(), MonthMicros: r.GetMonthMicros()}
 	if t.Failures > 0 {
@@ -54,8 +56,8 @@ func (f *Fold) setTopUp(a *account, r *event.SetTopUp) event.CommandStatus {
 	t.Failures, t.Reason, t.Off = 0, "", false
 	if t.Rule.CreditsMicros == 0 && t.DueMs != 0 {
 		// It may have been charged: the month has spent it, and another one waits, so that its payment can arrive.
-		t.DueMs, t.DueMicros, t.RetryMs = 0, 0, f.time+topUpRetryMillis
-		f.topUps.wake = min(f.topUps.wake, t.RetryMs)
+		t.DueMs, t.DueMicros, t.RetryMs = 0, 0, u.time+topUpRetryMillis
+		u.wake = min(u.wake, t.RetryMs)
 	}
 	return event.CommandStatus_COMMAND_OK
 }
@@ -74,23 +76,23 @@ func (a *account) toppedUp(id uint64) {
 	}
 }
 
-// failTopUp executes a command about a top-up that could not be charged.
-func (f *Fold) failTopUp(a *account, c *event.TopUpFailed) event.CommandStatus {
-	if f.rules < Rules4 || len(c.GetReason()) > maxPurchaseChars {
+// fail executes a command about a top-up that could not be charged.
+func (u *topUps) fail(a *account, c *event.TopUpFailed) event.CommandStatus {
+	if u.rules < Rules4 || len(c.GetReason()) > maxPurchaseChars {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	t := a.topUp
 	if t == nil || t.DueMs == 0 || t.Last != c.GetTopUp() {
 		return event.CommandStatus_COMMAND_OK
 	}
-	take(&f.base, "credits of top-ups", &t.SpentMicros, t.DueMicros)
+	take(u.base, "credits of top-ups", &t.SpentMicros, t.DueMicros)
 	t.DueMs, t.DueMicros, t.Reason = 0, 0, c.Reason
 	t.Failures++
-	t.RetryMs = f.time + topUpRetryMillis
-	f.topUps.wake = min(f.topUps.wake, t.RetryMs)
+	t.RetryMs = u.time + topUpRetryMillis
+	u.wake = min(u.wake, t.RetryMs)
 	if t.Failures >= maxTopUpFailures {
 		t.Off = true
-		f.alerts.notifyHolder(a, &event.Alert{
+		u.alerts.notifyHolder(a, &event.Alert{
 			Type: event.AlertType_ALERT_TOP_UP_OFF, Reason: c.Reason,
 			Mail: len(a.purchases.list) > 0, // strangers give addresses of others
 		})
@@ -98,47 +100,47 @@ func (f *Fold) failTopUp(a *account, c *event.TopUpFailed) event.CommandStatus {
 	return event.CommandStatus_COMMAND_OK
 }
 
-// topUp decides which top-ups are due after a message: of accounts that it changed, and of all others when a month begins or the
+// decide decides after a message which top-ups are due: of accounts that it changed, and of all others when a month begins or the
 // time after a failure has passed.
-func (f *Fold) topUp() {
-	if len(f.watched) == 0 && f.time < f.topUps.wake {
+func (u *topUps) decide() {
+	if len(u.watched) == 0 && u.time < u.wake {
 		return
 	}
-	for _, a := range f.watched {
-		f.decideTopUp(a)
+	for _, a := range u.watched {
+		u.decideFor(a)
 	}
-	if f.time >= f.topUps.wake {
-		for _, a := range f.topUps.rules { // the order has no effect
-			f.decideTopUp(a)
+	if u.time >= u.wake {
+		for _, a := range u.accounts { // the order has no effect
+			u.decideFor(a)
 		}
-		f.wakeForTopUps()
+		u.schedule()
 	}
-	clear(f.watched)
-	f.watched = f.watched[:0]
+	clear(u.watched)
+	u.watched = u.watched[:0]
 }
 
-func (f *Fold) decideTopUp(a *account) {
+func (u *topUps) decideFor(a *account) {
 	t := a.topUp
 	if t == nil { // erased
-		delete(f.topUps.rules, a.id)
-		delete(f.topUps.due, a.id)
+		delete(u.accounts, a.id)
+		delete(u.due, a.id)
 		return
 	}
-	month := max(a.monthOf(&f.base).number, t.Month)
+	month := max(a.monthOf(u.base).number, t.Month)
 	spent := t.SpentMicros
 	if month != t.Month {
 		spent = 0
 	}
-	if a.topUpPossible() && f.time >= t.RetryMs && spent+t.Rule.CreditsMicros <= t.Rule.MonthMicros {
-		f.touch(&a.principal)
+	if a.topUpPossible() && u.time >= t.RetryMs && spent+t.Rule.CreditsMicros <= t.Rule.MonthMicros {
+		u.touch(&a.principal)
 		t.Last++
-		t.DueMs, t.DueMicros = max(f.time, 1), t.Rule.CreditsMicros
+		t.DueMs, t.DueMicros = max(u.time, 1), t.Rule.CreditsMicros
 		t.Month, t.SpentMicros = month, spent+t.DueMicros
 	}
 	if t.DueMs != 0 {
-		f.topUps.due[a.id] = a
+		u.due[a.id] = a
 	} else {
-		delete(f.topUps.due, a.id)
+		delete(u.due, a.id)
 	}
 }
 
@@ -148,26 +150,26 @@ func (a *account) topUpPossible() bool {
 	return t.DueMs == 0 && !t.Off && t.Rule.CreditsMicros > 0 && !a.barred() && a.quarantined == 0 && a.available-a.owed < num.Int64(t.Rule.BelowMicros)
 }
 
-// wakeForTopUps finds the next time at which a top-up may become due.
-func (f *Fold) wakeForTopUps() {
-	f.topUps.wake = never
-	for _, a := range f.topUps.rules { // the order has no effect
-		f.topUps.wake = min(f.topUps.wake, f.month.end)
-		if a.topUp.RetryMs > f.time {
-			f.topUps.wake = min(f.topUps.wake, a.topUp.RetryMs)
+// schedule finds the next time at which a top-up may become due.
+func (u *topUps) schedule() {
+	u.wake = never
+	for _, a := range u.accounts { // the order has no effect
+		u.wake = min(u.wake, u.month.end)
+		if a.topUp.RetryMs > u.time {
+			u.wake = min(u.wake, a.topUp.RetryMs)
 		}
 	}
 }
 
-// restoreTopUp restores an account's rule.
-func (f *Fold) restoreTopUp(a *account, t *event.TopUpState) {
+// restore restores an account's rule.
+func (u *topUps) restore(a *account, t *event.TopUpState) {
 	if t == nil {
 		return
 	}
 	a.topUp = copyTopUp(t)
-	f.topUps.rules[a.id] = a
+	u.accounts[a.id] = a
 	if t.DueMs != 0 {
-		f.topUps.due[a.id] = a
+		u.due[a.id] = a
 	}
 }
 
@@ -183,9 +185,9 @@ func copyTopUp(t *event.TopUpState) *event.TopUpState {
 }
 
 // TopUps lists the top-ups that are to be charged, oldest first. Accounts that may not send requests are not charged.
-func (f *Fold) TopUps(q *event.TopUpsQuery) *event.TopUpsAnswer {
+func (u *topUps) TopUps(q *event.TopUpsQuery) *event.TopUpsAnswer {
 	answer := &event.TopUpsAnswer{}
-	for id, a := range f.topUps.due { // sorted below
+	for id, a := range u.due { // sorted below
 		if t := a.topUp; !a.barred() && a.quarantined == 0 {
 			answer.TopUps = append(answer.TopUps, &event.TopUp{Account: id, Id: t.Last, CreditsMicros: t.DueMicros, TimeMs: t.DueMs})
 		}

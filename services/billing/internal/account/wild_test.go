@@ -53,7 +53,7 @@ func TestNothingInAJournalStopsTheFold(t *testing.T) {
 func noneIsLate(t *rapid.T, f *Fold) {
 	for id, a := range f.principals.accounts {
 		before := copyTopUp(a.topUp)
-		if f.decideTopUp(a); !proto.Equal(before, a.topUp) {
+		if f.topUps.decideFor(a); !proto.Equal(before, a.topUp) {
 			t.Fatalf("%x: %v is not due, at %d", id, before, f.time)
 		}
 	}
