@@ -27,11 +27,11 @@ type UsageDelta struct {
 }
 
 // DaysSinceMillis is when the fold began to count usage: when the first price book came into force; 0 before.
-func (f *Fold) DaysSinceMillis() int64 {
-	if len(f.prices.list) == 0 {
+func (l *prices) DaysSinceMillis() int64 {
+	if len(l.list) == 0 {
 		return 0
 	}
-	return f.prices.list[0].fromMillis
+	return l.list[0].fromMillis
 }
 
 // dayOf is the day in which a request of the account counts now. It lies in the month that counts the request, even if that is

@@ -8,7 +8,6 @@ package account
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
@@ -54,10 +53,10 @@ type Fold struct {
 
 	principals // embedded, as all parts with exported queries
 	topUps
+	prices
 	holds   holds
 	credits credits
 	alerts  notifier
-	prices  prices
 	records records
 	kept    keptCommands
 	sources sources
@@ -80,6 +79,7 @@ func New() *Fold {
 	f.credits = credits{base: &f.base, alerts: &f.alerts}
 	f.alerts = notifier{base: &f.base, alerted: map[uint64]uint32{}}
 	f.topUps = newTopUps(&f.base, &f.alerts)
+	f.prices = prices{base: &f.base}
 	f.records = records{base: &f.base}
 	f.kept = keptCommands{byID: map[event.IdempotencyID]*keptCommand{}}
 	return f
@@ -99,29 +99,6 @@ func (f *Fold) Decided() [Decisions]uint64 { return f.decided }
 
 // Decisions is one more than the largest event.Decision.
 const Decisions = int(event.Decision_ACCOUNT_QUARANTINED) + 1
-
-// Prices returns the current price book as published, nil before the first one. It must not be changed.
-func (f *Fold) Prices() *event.PriceBook {
-	if len(f.prices.list) == 0 {
-		return nil
-	}
-	return f.prices.list[len(f.prices.list)-1].event
-}
-
-// Books are all price books. What they point to must not be changed.
-func (f *Fold) Books() *event.PriceList {
-	list := &event.PriceList{Rules: f.rules}
-	var upcoming []*event.BookState
-	list.Books, upcoming = f.prices.states()
-	for _, b := range upcoming {
-		if b.Book.Withdrawn {
-			list.Withdrawn = append(list.Withdrawn, b.Book.Id)
-		} else {
-			list.Upcoming = append(list.Upcoming, b)
-		}
-	}
-	return list
-}
 
 // NextDueMillis is the next time at which a hold times out, a grant expires, a price book comes into force, a key's expiry
 // warning is due, a top-up may become due, or a month is closed. 0: none.
@@ -309,7 +286,13 @@ func (f *Fold) applyPrices(m Message) error {
 		return nil
 	}
 	f.advance(f.timeOf(m, book.StampMs, boundOffset(book.OffsetMs)))
-	f.setBook(book)
+	rules := f.rules
+	if f.prices.set(book) {
+		f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
+	}
+	if f.rules > rules {
+		f.kept.forgetInvalid()
+	}
 	return nil
 }
 
@@ -344,10 +327,8 @@ func (f *Fold) advance(now int64) {
 		h := f.holds.open.head
 		switch {
 		case f.bookIsNext(now):
-			next := f.prices.upcoming[0]
-			f.prices.upcoming = slices.Delete(f.prices.upcoming, 0, 1)
-			if next.book != nil {
-				f.bringIntoForce(next)
+			if f.prices.next() {
+				f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
 			}
 			continue
 		case len(f.credits.expiries) > 0 && f.credits.expiries[0].expires <= now && (h == nil || f.credits.expiries[0].expires <= h.time+HoldMillis):

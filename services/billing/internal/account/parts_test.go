@@ -305,3 +305,29 @@ func TestATopUpIsDueOnceAndOffAfterTwoFailures(t *testing.T) {
 		t.Errorf("%v, wakes at %d", a.topUp, u.wake)
 	}
 }
+
+// TestABookWaitsForItsTime: an upcoming one changes nothing, and a withdrawn one never comes into force.
+func TestABookWaitsForItsTime(t *testing.T) {
+	b := newBase(1000)
+	l := prices{base: b}
+	if !l.set(&event.PriceBook{Rules: Rules4, StampMs: 1000}) || b.rules != Rules4 || l.terms != b.sequence || l.nextBook() != 0 {
+		t.Fatalf("the first book: rules %d, %+v", b.rules, l)
+	}
+	first := l.current
+	b.sequence++
+	for i, effective := range []int64{3000, 2000} {
+		if l.set(&event.PriceBook{Id: string(rune('a' + i)), StampMs: 1000, EffectiveMs: effective}) || l.current != first {
+			t.Fatal("an upcoming book is in force")
+		}
+	}
+	if l.nextBook() != 2000 || l.terms == b.sequence {
+		t.Errorf("the next one at %d", l.nextBook())
+	}
+	l.set(&event.PriceBook{Id: "b", Withdrawn: true})
+	if l.next() || l.current != first || l.nextBook() != 3000 {
+		t.Error("a withdrawn book came into force")
+	}
+	if !l.next() || l.current == first || l.terms != b.sequence || l.nextBook() != 0 || len(l.list) != 2 {
+		t.Errorf("the second book is not in force: %+v", l)
+	}
+}

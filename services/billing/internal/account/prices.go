@@ -1,6 +1,8 @@
 package account
 
 import (
+	"slices"
+
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
@@ -8,6 +10,7 @@ import (
 
 // prices are the price books of a journal, each with the time it came into force.
 type prices struct {
+	*base
 	list     []bookFrom
 	upcoming []bookFrom // in the order of their times
 	current  *plan.Book // the newest in force; nil before the first
@@ -61,6 +64,17 @@ func (l *prices) nextBook() int64 {
 	return l.upcoming[0].fromMillis
 }
 
+// next brings the first of the upcoming books into force. It drops a withdrawn one and returns false.
+func (l *prices) next() bool {
+	first := l.upcoming[0]
+	l.upcoming = slices.Delete(l.upcoming, 0, 1)
+	if first.book == nil {
+		return false
+	}
+	l.bringIntoForce(first)
+	return true
+}
+
 // bookAt is the price book in force at that time, or the oldest one for earlier times.
 func (l *prices) bookAt(millis int64) *plan.Book {
 	if len(l.list) == 0 {
@@ -79,9 +93,8 @@ func (l *prices) position(millis int64) int {
 }
 
 // BooksIn returns the price books in force in a month, YYYY-MM, oldest first. What they point to must not be changed.
-func (f *Fold) BooksIn(period string) []*event.BookState {
+func (l *prices) BooksIn(period string) []*event.BookState {
 	m, ok := parsePeriod(period)
-	l := &f.prices
 	if !ok || len(l.list) == 0 {
 		return nil
 	}
@@ -163,4 +176,27 @@ func (l *prices) given(tier plan.Tier) string {
 		return ""
 	}
 	return l.current.Plans[tier].Name
+}
+
+// Prices returns the current price book as published, nil before the first one. It must not be changed.
+func (l *prices) Prices() *event.PriceBook {
+	if len(l.list) == 0 {
+		return nil
+	}
+	return l.list[len(l.list)-1].event
+}
+
+// Books are all price books. What they point to must not be changed.
+func (l *prices) Books() *event.PriceList {
+	list := &event.PriceList{Rules: l.rules}
+	var upcoming []*event.BookState
+	list.Books, upcoming = l.states()
+	for _, b := range upcoming {
+		if b.Book.Withdrawn {
+			list.Withdrawn = append(list.Withdrawn, b.Book.Id)
+		} else {
+			list.Upcoming = append(list.Upcoming, b)
+		}
+	}
+	return list
 }

@@ -31,33 +31,31 @@ const (
 // message can be folded.
 var ErrRules = errors.New("the journal's rules are newer than this program's")
 
-// setBook brings a configured price book into force, and the rules that it names. Only the first book needs no agreement. After
-// an applied book, configured ones change only the rules.
-func (f *Fold) setBook(book *event.PriceBook) {
+// set brings a configured price book into force, and the rules that it names. Only the first book needs no agreement. After an
+// applied book, configured ones change only the rules. It reports whether a book came into force.
+func (l *prices) set(book *event.PriceBook) bool {
 	if book.Id != "" {
-		f.applyBook(book)
-		return
+		return l.apply(book)
 	}
-	if book.Rules > f.rules {
-		f.rules, f.prices.terms = book.Rules, f.sequence
-		f.kept.forgetInvalid()
+	if book.Rules > l.rules {
+		l.rules, l.terms = book.Rules, l.sequence
 	}
-	if f.prices.substituted(f.time) {
-		return
+	if l.substituted(l.time) {
+		return false
 	}
-	if have := f.Prices(); have != nil &&
+	if have := l.Prices(); have != nil &&
 		(!book.Agreed || have.Id != "" || pricebook.Same(book, have) || publishedMillis(book) < publishedMillis(have)) { // a repeat of the last one
-		return
+		return false
 	}
-	f.bringIntoForce(bookFrom{fromMillis: f.time, book: pricebook.Of(book), event: book})
+	l.bringIntoForce(bookFrom{fromMillis: l.time, book: pricebook.Of(book), event: book})
+	return true
 }
 
-// applyBook takes an applied price book, or withdraws an upcoming one. A withdrawn one is known until its time, so that its
+// apply takes an applied price book, or withdraws an upcoming one. A withdrawn one is known until its time, so that its
 // message, if it is stored again, does not bring it back. After its time a message that was published before has no effect.
-func (f *Fold) applyBook(book *event.PriceBook) {
-	l := &f.prices
-	if f.rules < Rules4 || l.current == nil || l.substituted(max(book.EffectiveMs, f.time)) {
-		return
+func (l *prices) apply(book *event.PriceBook) (inForce bool) {
+	if l.rules < Rules4 || l.current == nil || l.substituted(max(book.EffectiveMs, l.time)) {
+		return false
 	}
 	known := func(b bookFrom) bool { return b.event.Id == book.Id }
 	i := slices.IndexFunc(l.upcoming, known)
@@ -66,30 +64,30 @@ func (f *Fold) applyBook(book *event.PriceBook) {
 		if i >= 0 {
 			l.upcoming[i].book, l.upcoming[i].event = nil, &event.PriceBook{Id: book.Id, Withdrawn: true}
 		}
-	case i >= 0 || slices.ContainsFunc(l.list, known) || !f.TakesBook(book):
-	case book.EffectiveMs <= f.time && book.StampMs < book.EffectiveMs:
-	case book.EffectiveMs <= f.time:
-		f.bringIntoForce(bookFrom{fromMillis: f.time, book: pricebook.Of(book), event: book})
+	case i >= 0 || slices.ContainsFunc(l.list, known) || !l.TakesBook(book):
+	case book.EffectiveMs <= l.time && book.StampMs < book.EffectiveMs:
+	case book.EffectiveMs <= l.time:
+		l.bringIntoForce(bookFrom{fromMillis: l.time, book: pricebook.Of(book), event: book})
+		return true
 	default:
 		l.upcoming = append(l.upcoming, bookFrom{fromMillis: book.EffectiveMs, book: pricebook.Of(book), event: book})
 		slices.SortStableFunc(l.upcoming, func(a, b bookFrom) int { return cmp.Compare(a.fromMillis, b.fromMillis) })
 	}
+	return false
 }
 
 // TakesBook reports whether an applied book has an effect: there is room for it, and its plans have the numbers of other books.
-func (f *Fold) TakesBook(book *event.PriceBook) bool {
+func (l *prices) TakesBook(book *event.PriceBook) bool {
 	next := pricebook.Of(book)
 	clashes := func(b bookFrom) bool { return b.book != nil && pricebook.Clash(b.book, next) }
-	l := &f.prices
 	return len(l.list)+len(l.upcoming) < pricebook.Max && !slices.ContainsFunc(l.list, clashes) && !slices.ContainsFunc(l.upcoming, clashes)
 }
 
 // bringIntoForce makes a price book the current one. The message being folded is the first that it counts for.
-func (f *Fold) bringIntoForce(b bookFrom) {
-	b.sequence = f.sequence
-	f.prices.list = append(f.prices.list, b)
-	f.prices.current, f.prices.terms = b.book, f.sequence
-	f.principals.trimAdmitted(b.book.AnonymousWindowMillis)
+func (l *prices) bringIntoForce(b bookFrom) {
+	b.sequence = l.sequence
+	l.list = append(l.list, b)
+	l.current, l.terms = b.book, l.sequence
 }
 
 // publishedMillis is when a price book was published, by the instance's clock without an offset.

@@ -14,10 +14,10 @@ const substituteID = "substitute"
 // Substitute has a price book count from a time on, in place of all that the journal brings from then on, to see what it would have
 // charged. It must precede the first message, and takes the book over. The states are then none of the journal's. refused are the requests that were refused: no
 // service has settled a write among them, so one that the book admits counts as served.
-func (f *Fold) Substitute(book *event.PriceBook, fromMillis int64, refused map[event.RequestID]struct{}) {
+func (l *prices) Substitute(book *event.PriceBook, fromMillis int64, refused map[event.RequestID]struct{}) {
 	book.Id = substituteID
-	f.prices.substitute, f.prices.refused = max(1, fromMillis), refused
-	f.prices.upcoming = []bookFrom{{fromMillis: f.prices.substitute, book: pricebook.Of(book), event: book}}
+	l.substitute, l.refused = max(1, fromMillis), refused
+	l.upcoming = []bookFrom{{fromMillis: l.substitute, book: pricebook.Of(book), event: book}}
 }
 
 // substituted reports whether the journal's books don't count at a time.
