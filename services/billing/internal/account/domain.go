@@ -62,7 +62,7 @@ func (f *Fold) applyDomain(m Message) error {
 		return nil
 	}
 	if b.Loss != nil {
-		f.lose(m.Kind.domain(), b.Source, b.Loss)
+		f.losses.lose(m.Kind.domain(), b.Source, b.Loss)
 	}
 	f.settleDomain(m.Kind.domain(), b, m.millis())
 	return nil

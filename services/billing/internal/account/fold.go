@@ -51,16 +51,17 @@ type Fold struct {
 	base
 	entries uint64
 
-	principals // embedded, as all parts with exported queries
-	topUps
+	// The parts with exported methods are embedded.
+	principals
+	holds
 	prices
-	holds   holds
+	topUps
+	losses
+	sources
+	records
 	credits credits
 	alerts  notifier
-	records records
 	kept    keptCommands
-	sources sources
-	losses  []*event.Loss // of document journals, oldest first
 
 	keep          func(id uint64) bool // of a part: selects its principals; nil: all
 	maxPrincipals int                  // in a part; 0: no bound
@@ -80,6 +81,7 @@ func New() *Fold {
 	f.alerts = notifier{base: &f.base, alerted: map[uint64]uint32{}}
 	f.topUps = newTopUps(&f.base, &f.alerts)
 	f.prices = prices{base: &f.base}
+	f.losses = losses{base: &f.base}
 	f.records = records{base: &f.base}
 	f.kept = keptCommands{byID: map[event.IdempotencyID]*keptCommand{}}
 	return f
@@ -90,9 +92,6 @@ func (f *Fold) Entries() uint64 { return f.entries }
 
 // Accounts is the number of accounts.
 func (s *principals) Accounts() int { return len(s.accounts) }
-
-// OpenHolds is the number of admissions waiting for settlement.
-func (f *Fold) OpenHolds() int { return f.holds.open.count }
 
 // Decided counts the admissions decided since this Fold was created, by event.Decision. It is not part of the state.
 func (f *Fold) Decided() [Decisions]uint64 { return f.decided }

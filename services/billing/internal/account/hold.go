@@ -198,3 +198,6 @@ func (f *Fold) drop(h *hold) {
 	f.credits.release(h)
 	f.holds.freeHold(h)
 }
+
+// OpenHolds is the number of admissions waiting for settlement.
+func (s *holds) OpenHolds() int { return s.open.count }

@@ -16,38 +16,44 @@ const (
 	actionLoss    = "journal.loss"
 )
 
+// losses are the accepted losses of a fold.
+type losses struct {
+	*base
+	list []*event.Loss // oldest first
+}
+
 // lose records a loss of one of the domain's journals, once.
-func (f *Fold) lose(domain event.Domain, source string, l *event.Loss) {
+func (s *losses) lose(domain event.Domain, source string, l *event.Loss) {
 	if !isStream(l.Stream, domain) || l.First == 0 || l.First > l.Last || l.Actor == "" || len(l.Actor) > maxActorBytes {
-		f.refuse(source, RefusedMalformed, 1)
+		s.refuse(source, RefusedMalformed, 1)
 		return
 	}
-	for _, known := range f.losses {
+	for _, known := range s.list {
 		if known.Stream == l.Stream && known.First == l.First && known.Last == l.Last {
 			return
 		}
 	}
-	f.losses = append(f.losses, &event.Loss{
-		Stream: l.Stream, First: l.First, Last: l.Last, Actor: l.Actor, Projected: l.Projected, TimeMs: f.time, Sequence: f.sequence, Logged: l.Logged,
+	s.list = append(s.list, &event.Loss{
+		Stream: l.Stream, First: l.First, Last: l.Last, Actor: l.Actor, Projected: l.Projected, TimeMs: s.time, Sequence: s.sequence, Logged: l.Logged,
 	})
-	if len(f.losses) > maxLosses {
-		f.losses = f.losses[1:]
+	if len(s.list) > maxLosses {
+		s.list = s.list[1:]
 	}
 	if !l.Logged {
 		return
 	}
 	detail := fmt.Sprintf("%s: messages %d to %d", l.Stream, l.First, l.Last)
-	f.effects.Admin = append(f.effects.Admin, &event.AdminEntry{
-		TimeMs: f.time, Token: l.Actor, Action: actionLoss, Status: event.CommandStatus_COMMAND_OK, Detail: detail,
+	s.effects.Admin = append(s.effects.Admin, &event.AdminEntry{
+		TimeMs: s.time, Token: l.Actor, Action: actionLoss, Status: event.CommandStatus_COMMAND_OK, Detail: detail,
 	})
 }
 
 // Losses are the accepted losses, oldest first. They must not be changed.
-func (f *Fold) Losses() []*event.Loss { return f.losses[:len(f.losses):len(f.losses)] }
+func (s *losses) Losses() []*event.Loss { return s.list[:len(s.list):len(s.list)] }
 
 // LossesSince returns the losses, accepted at that time or later, of the journals that may have had a write of the quota key.
-func (f *Fold) LossesSince(quotaKey uint32, millis int64) (list []*event.Loss) {
-	for _, l := range f.losses {
+func (s *losses) LossesSince(quotaKey uint32, millis int64) (list []*event.Loss) {
+	for _, l := range s.list {
 		if domain := domainOf(plan.QuotaKey(quotaKey)); domain != "" && l.TimeMs >= millis && isStream(l.Stream, domain) {
 			list = append(list, l)
 		}

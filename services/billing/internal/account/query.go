@@ -245,20 +245,20 @@ type Hold struct {
 }
 
 // HoldUnder returns the open hold of an account or an anonymous network under an idempotency id, or false.
-func (f *Fold) HoldUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
-	return f.holds.under(payer, id, event.Result_RESULT_UNSPECIFIED)
+func (s *holds) HoldUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
+	return s.under(payer, id, event.Result_RESULT_UNSPECIFIED)
 }
 
 // ServedUnder returns the payer's request served under an idempotency id, while the fold remembers it: admit refuses its repeat
 // with IDEMPOTENCY_SERVED. It returns false for a read with no repeats left.
-func (f *Fold) ServedUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
-	return f.holds.under(payer, id, event.Result_SERVED)
+func (s *holds) ServedUnder(payer event.AccountID, id event.IdempotencyID) (Hold, bool) {
+	return s.under(payer, id, event.Result_SERVED)
 }
 
 // OpenSince is the time since when a request of an account has an open hold, in Unix milliseconds, or false. Account 0 stands
 // for any payer.
-func (f *Fold) OpenSince(id event.AccountID, request event.RequestID) (millis int64, open bool) {
-	h := f.holds.byRequest[request]
+func (s *holds) OpenSince(id event.AccountID, request event.RequestID) (millis int64, open bool) {
+	h := s.byRequest[request]
 	if h == nil || h.result != event.Result_RESULT_UNSPECIFIED || id != 0 && (h.principal.account == nil || h.principal.id != uint64(id)) {
 		return 0, false
 	}

@@ -33,7 +33,7 @@ type records struct {
 }
 
 // Record adds the requests of accounts to the effects, from the next message on.
-func (f *Fold) Record() { f.records.recording = true }
+func (s *records) Record() { s.recording = true }
 
 // record records the decision about a request of an account. h is nil for a refusal.
 func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Verdict) {

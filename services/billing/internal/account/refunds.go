@@ -50,7 +50,7 @@ func (f *Fold) refund(a *account, r *event.Refund, actor string, index int) even
 		switch {
 		case c.refundOf(r.RequestId) >= 0:
 			return event.CommandStatus_COMMAND_OVER_REFUNDED
-		case f.voidable(a, event.RequestID(r.RequestId)) || c.charges != nil && len(c.charges.refunds) >= maxRefunds:
+		case f.holds.voidable(a, event.RequestID(r.RequestId)) || c.charges != nil && len(c.charges.refunds) >= maxRefunds:
 			return event.CommandStatus_COMMAND_NOT_REFUNDABLE
 		}
 	}
@@ -119,8 +119,8 @@ func (c *counters) refunded(key plan.QuotaKey) uint64 {
 }
 
 // voidable reports whether the settlement of the account's request may still refund it.
-func (f *Fold) voidable(a *account, request event.RequestID) bool {
-	h := f.holds.byRequest[request]
+func (s *holds) voidable(a *account, request event.RequestID) bool {
+	h := s.byRequest[request]
 	return h != nil && h.principal == &a.principal && h.voidable()
 }
 

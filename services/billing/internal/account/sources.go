@@ -44,9 +44,9 @@ type Recreated struct {
 }
 
 // Watermarks returns the last settled sequence of each domain stream, by stream.
-func (f *Fold) Watermarks() map[string]uint64 {
+func (l sources) Watermarks() map[string]uint64 {
 	list := map[string]uint64{}
-	for name, s := range f.sources {
+	for name, s := range l {
 		if !s.numbered && s.watermark > 0 {
 			list[name] = s.watermark
 		}

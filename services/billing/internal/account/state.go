@@ -20,7 +20,7 @@ const CodeVersion = 1
 func (f *Fold) globalState() *event.BillingState {
 	s := &event.BillingState{
 		Sequence: f.sequence, TimeMs: f.time, Chain: slices.Clone(f.chain[:]), LastDigest: slices.Clone(f.digest[:]), Entries: f.entries,
-		Rules: f.rules, OffsetMs: f.offset, Terms: f.prices.terms, Losses: f.losses,
+		Rules: f.rules, OffsetMs: f.offset, Terms: f.prices.terms, Losses: f.losses.list,
 	}
 	if f.peak > f.time {
 		s.PeakMs = f.peak
@@ -170,7 +170,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.chain, f.digest = [32]byte(s.Chain), [32]byte(s.LastDigest)
 	f.month = monthOf(f.time)
 	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
-	f.rules, f.prices.terms, f.losses = s.Rules, s.Terms, s.Losses
+	f.rules, f.prices.terms, f.losses.list = s.Rules, s.Terms, s.Losses
 	f.prices.restore(s.Books, s.Upcoming)
 	for _, src := range s.Sources {
 		f.sources[src.Source] = &source{

@@ -27,9 +27,9 @@ type Trace struct {
 }
 
 // Watch makes the fold trace a request in the following messages. There is one trace at a time.
-func (f *Fold) Watch(request event.RequestID) *Trace {
-	f.records.trace = &Trace{request: request}
-	return f.records.trace
+func (s *records) Watch(request event.RequestID) *Trace {
+	s.trace = &Trace{request: request}
+	return s.trace
 }
 
 // Answer is the record, without the stream's name. It is nil if the request was not seen.
