@@ -59,6 +59,7 @@ type Fold struct {
 	losses
 	sources
 	records
+	reader
 	credits credits
 	alerts  notifier
 	kept    keptCommands
@@ -81,6 +82,7 @@ func New() *Fold {
 	f.alerts = notifier{base: &f.base, alerted: map[uint64]uint32{}}
 	f.topUps = newTopUps(&f.base, &f.alerts)
 	f.prices = prices{base: &f.base}
+	f.reader = reader{base: &f.base, principals: &f.principals, prices: &f.prices}
 	f.losses = losses{base: &f.base}
 	f.records = records{base: &f.base}
 	f.kept = keptCommands{byID: map[event.IdempotencyID]*keptCommand{}}

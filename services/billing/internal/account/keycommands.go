@@ -35,7 +35,7 @@ func (f *Fold) keyCommand(a *account, c *event.Command) *event.CommandOutcome {
 		return o
 	}
 	if key != nil {
-		o.Key, o.OldKeyExpiresMs = f.keyView(a, key, f.time), oldExpires
+		o.Key, o.OldKeyExpiresMs = f.reader.keyView(a, key, f.time), oldExpires
 	} else {
 		o.Cap = a.cap().status(a.spending, a.current.spentSum(), f.time)
 	}

@@ -10,18 +10,18 @@ import (
 
 // keyViews returns the keys as shown to their owner, the default key first and then in order of creation. Unlike answers to
 // commands they include fingerprints.
-func (f *Fold) keyViews(a *account, now int64) (list []*event.ApiKey) {
+func (r *reader) keyViews(a *account, now int64) (list []*event.ApiKey) {
 	if a.keys == nil {
 		if a.keyVersion == 0 {
 			return nil
 		}
 		c := *a // a query changes nothing
 		c.ring()
-		return f.keyViews(&c, now)
+		return r.keyViews(&c, now)
 	}
 	for _, k := range a.keys.keys {
 		if k.number != 0 || a.keyVersion != 0 {
-			v := f.keyView(a, k, now)
+			v := r.keyView(a, k, now)
 			v.Fingerprint = k.fingerprint
 			if k.number == 0 {
 				v.Fingerprint = a.fingerprint
@@ -33,7 +33,7 @@ func (f *Fold) keyViews(a *account, now int64) (list []*event.ApiKey) {
 }
 
 // keyView is a key as shown in the answer to a command.
-func (f *Fold) keyView(a *account, k *apiKey, now int64) *event.ApiKey {
+func (r *reader) keyView(a *account, k *apiKey, now int64) *event.ApiKey {
 	l := a.lineageOf(k.lineage)
 	v := &event.ApiKey{
 		Number: k.number, Version: k.version, Name: l.name, Prefix: k.prefix, Scopes: l.scopeList(), CreatedMs: k.created,
@@ -51,18 +51,18 @@ func (f *Fold) keyView(a *account, k *apiKey, now int64) *event.ApiKey {
 		}
 	}
 	v.Cap = l.cap.status(l.spending, spent, max(now, monthNumber(a.month).start))
-	v.Capped = f.rules >= Rules2 && f.capped(a, l, v.Cap, a.cap().status(a.spending, a.current.spentSum(), max(now, monthNumber(a.month).start)))
+	v.Capped = r.rules >= Rules2 && r.capped(a, l, v.Cap, a.cap().status(a.spending, a.current.spentSum(), max(now, monthNumber(a.month).start)))
 	return v
 }
 
 // capped reports whether one of the caps leaves too little for the cheapest request over quota that a key may send.
-func (f *Fold) capped(a *account, l *keyLineage, caps ...*event.CapStatus) bool {
-	if f.prices.current == nil {
+func (r *reader) capped(a *account, l *keyLineage, caps ...*event.CapStatus) bool {
+	if r.prices.current == nil {
 		return false
 	}
 	cheapest := uint64(0)
 	for _, key := range plan.QuotaKeys() {
-		term := f.prices.current.Plans[a.tier].Terms[key]
+		term := r.prices.current.Plans[a.tier].Terms[key]
 		if term.Overage && l.allows(key) && (cheapest == 0 || num.Uint64(term.Price) < cheapest) {
 			cheapest = num.Uint64(term.Price)
 		}

@@ -1,12 +1,14 @@
 package account
 
 import (
+	"bytes"
 	"errors"
 	"slices"
 	"testing"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
+	"quire.dev/pkg/pricebook"
 )
 
 // Tests of the parts of a fold, without a journal.
@@ -329,5 +331,36 @@ func TestABookWaitsForItsTime(t *testing.T) {
 	}
 	if !l.next() || l.current == first || l.terms != b.sequence || l.nextBook() != 0 || len(l.list) != 2 {
 		t.Errorf("the second book is not in force: %+v", l)
+	}
+}
+
+// TestAReaderChangesNothing, and shows an account as it will be two months later: with empty counters, and without its expired
+// grant.
+func TestAReaderChangesNothing(t *testing.T) {
+	b := newBase(at("2026-10-15T12:00:00Z"))
+	s, l := newPrincipals(b), prices{base: b}
+	l.set(pricebook.Configured(plan.Published(10)))
+	a := accountAt(b, plan.Pro)
+	s.accounts[alice] = a
+	a.storageBytes, a.available, a.settled = 1000, 70, 70
+	a.current.used[plan.LiteGet] = 5
+	a.grants = []*grant{{id: 1, amount: 30, left: 30, expires: at("2026-11-01T00:00:00Z"), account: a}, {id: 2, amount: 40, left: 40, account: a}}
+	before, err := event.Encode(a.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reader{base: b, principals: &s, prices: &l}
+	now, later := r.UsageAt(event.AccountID(alice), 0), r.UsageAt(event.AccountID(alice), at("2026-12-15T12:00:00Z"))
+	if now.Usage[plan.LiteGet-1].Used != 5 || now.BalanceMicros != 70 || later.Usage[plan.LiteGet-1].Used != 0 || later.BalanceMicros != 40 {
+		t.Errorf("now %v, later %v", now, later)
+	}
+	if october, held := r.StatementAt(event.AccountID(alice), "2026-10", at("2026-12-15T12:00:00Z")); !held || !october.Closed || october.StorageAverageBytes == 0 {
+		t.Errorf("October: %v, %v", october, held)
+	}
+	if _, plan, statements := r.Shown(event.AccountID(alice)); plan != nil || len(statements) != 1 {
+		t.Errorf("shown: %v, %v", plan, statements)
+	}
+	if after, err := event.Encode(a.state()); err != nil || !bytes.Equal(before, after) || len(b.dirty) != 0 {
+		t.Errorf("the account was changed: %v", err)
 	}
 }

@@ -8,6 +8,13 @@ import (
 	"quire.dev/pkg/plan"
 )
 
+// reader shows accounts as of now or the fold's time, whichever is later. It changes nothing.
+type reader struct {
+	*base
+	principals *principals
+	prices     *prices
+}
+
 // Exists reports whether the account exists.
 func (s *principals) Exists(id event.AccountID) bool { return s.accounts[uint64(id)] != nil }
 
@@ -34,17 +41,17 @@ func (s *principals) Key(id event.AccountID, q *event.UsageQuery, now int64) eve
 }
 
 // Describe adds the requested details to an account's usage: the key it was sent with, all keys, the spending cap, the grants.
-func (f *Fold) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
-	if f.principals.accounts[u.Account].keys == nil && !q.GetKeys() && q.GetGrants() == 0 {
+func (r *reader) Describe(u *event.UsageAnswer, q *event.UsageQuery, now int64) {
+	if r.principals.accounts[u.Account].keys == nil && !q.GetKeys() && q.GetGrants() == 0 {
 		return
 	}
-	a, _ := f.forward(event.AccountID(u.Account), now)
-	at := max(now, f.time)
+	a, _ := r.forward(event.AccountID(u.Account), now)
+	at := max(now, r.time)
 	if k, _ := a.sentKey(q.GetKey(), q.GetKeyVersion(), q.GetKeyFingerprint(), at); q.GetCheckKey() && k != nil && k.number != 0 {
 		u.KeyPrefix, u.KeyVersion, u.KeyCreatedMs = k.prefix, k.version, k.created
 	}
 	if q.GetKeys() {
-		u.Keys = f.keyViews(a, at)
+		u.Keys = r.keyViews(a, at)
 		u.Cap = a.cap().status(a.spending, a.current.spentSum(), at)
 	}
 	if q.GetGrants() > 0 {
@@ -103,24 +110,24 @@ func (s *principals) AccountsByTier() []uint64 {
 }
 
 // Summary is an account's row in a list of accounts, nil if it does not exist.
-func (f *Fold) Summary(id uint64) *event.AccountSummary {
-	a := f.principals.accounts[id]
+func (r *reader) Summary(id uint64) *event.AccountSummary {
+	a := r.principals.accounts[id]
 	if a == nil {
 		return nil
 	}
-	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), Plan: f.prices.given(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended, DeletesMs: a.deletes, ErasedMs: a.erased}
+	return &event.AccountSummary{Account: id, Tier: uint32(a.tier), Plan: r.prices.given(a.tier), CreatedMs: a.created, SuspendedMs: a.suspended, DeletesMs: a.deletes, ErasedMs: a.erased}
 }
 
 // forward returns a copy of the account as of a later time if nothing happens until then, and the statements of the months that
 // end by then. The account itself is unchanged.
-func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*event.StatementAnswer) {
-	original := f.principals.accounts[uint64(id)]
+func (r *reader) forward(id event.AccountID, now int64) (a *account, closed []*event.StatementAnswer) {
+	original := r.principals.accounts[uint64(id)]
 	if original == nil {
 		return nil, nil
 	}
-	at := max(now, f.time)
+	at := max(now, r.time)
 	c := *original
-	f.prices.roll(&c, monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) })
+	r.prices.roll(&c, monthOf(at), func(s *event.StatementAnswer) { closed = append(closed, s) })
 	c.integrate(at)
 	c.available = 0
 	for _, g := range c.grants {
@@ -133,15 +140,15 @@ func (f *Fold) forward(id event.AccountID, now int64) (a *account, closed []*eve
 
 // UsageAt is the account's current month as of now or the fold's time, whichever is later; nil without such an account. The
 // storage average is over the whole month, as in the bill, so it grows during the month.
-func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
-	a, _ := f.forward(id, now)
+func (r *reader) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
+	a, _ := r.forward(id, now)
 	if a == nil {
 		return nil
 	}
 	m := monthNumber(a.month)
-	s := f.prices.totals(a, m)
+	s := r.prices.totals(a, m)
 	return &event.UsageAnswer{
-		Account: a.id, Tier: uint32(a.tier), Plan: s.Plan, NextTier: uint32(a.nextTier), NextPlan: f.prices.given(a.nextTier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
+		Account: a.id, Tier: uint32(a.tier), Plan: s.Plan, NextTier: uint32(a.nextTier), NextPlan: r.prices.given(a.nextTier), PeriodStartMs: m.start, PeriodEndMs: m.end, Usage: s.Usage,
 		BalanceMicros: a.available - a.owed, SpentMicros: s.SpentMicros,
 		StorageUsedBytes: a.storageBytes, StorageFreeBytes: s.StorageFreeBytes,
 		StorageAverageBytes: s.StorageAverageBytes, StorageOverageCents: s.StorageOverageCents,
@@ -153,13 +160,13 @@ func (f *Fold) UsageAt(id event.AccountID, now int64) *event.UsageAnswer {
 
 // AllowanceAt is what an anonymous network may still create as of now or the fold's time, whichever is later. It is nil before
 // the first price book.
-func (f *Fold) AllowanceAt(network event.AccountID, now int64) *event.AllowanceAnswer {
-	if f.prices.current == nil {
+func (r *reader) AllowanceAt(network event.AccountID, now int64) *event.AllowanceAnswer {
+	if r.prices.current == nil {
 		return nil
 	}
-	at, limit, window := max(now, f.time), f.prices.current.AnonymousLimit, f.prices.current.AnonymousWindowMillis
+	at, limit, window := max(now, r.time), r.prices.current.AnonymousLimit, r.prices.current.AnonymousWindowMillis
 	var admitted []int64
-	if n := f.principals.networks[uint64(network)]; n != nil {
+	if n := r.principals.networks[uint64(network)]; n != nil {
 		admitted = n.admittedAt(at, window)
 	}
 	out := &event.AllowanceAnswer{Limit: num.Uint32(limit), Remaining: num.Uint32(max(0, limit-len(admitted))), WindowMs: window}
@@ -185,16 +192,16 @@ func (n *network) admittedAt(at, window int64) []int64 {
 
 // StatementAt is a month's statement as of now. If the month has left the state, held is false and the statement is in the read
 // model. Without such a month, the statement is nil.
-func (f *Fold) StatementAt(id event.AccountID, period string, now int64) (s *event.StatementAnswer, held bool) {
+func (r *reader) StatementAt(id event.AccountID, period string, now int64) (s *event.StatementAnswer, held bool) {
 	m, ok := parsePeriod(period)
-	a, closed := f.forward(id, now)
+	a, closed := r.forward(id, now)
 	if !ok || a == nil || m.number > a.month || m.number < monthOf(a.created).number {
 		return nil, true
 	}
 	if m.number+1 >= a.month {
-		s := f.prices.statement(a, m)
+		s := r.prices.statement(a, m)
 		// By the fold's own time: no later message is older, so none changes the month any more.
-		s.Closed = m.number < a.month && f.isClosed(m)
+		s.Closed = m.number < a.month && r.isClosed(m)
 		return s, true
 	}
 	for _, s := range closed {

@@ -13,10 +13,10 @@ import (
 const maxFailedCharges = 1000
 
 // Revenue adds up what accounts have paid, and what is still owed on either side, as of the fold's time. It looks at every account.
-func (f *Fold) Revenue(q *event.RevenueQuery) *event.RevenueAnswer {
+func (r *reader) Revenue(q *event.RevenueQuery) *event.RevenueAnswer {
 	answer := &event.RevenueAnswer{}
 	months := map[uint32]*event.MonthRevenue{}
-	for _, a := range f.principals.accounts { // sums, and failures that are sorted below
+	for _, a := range r.principals.accounts { // sums, and failures that are sorted below
 		a.purchases.addTo(months, q.GetFromMs())
 		if a.erased != 0 {
 			continue
@@ -33,7 +33,7 @@ func (f *Fold) Revenue(q *event.RevenueQuery) *event.RevenueAnswer {
 			answer.Subscriptions++
 			if s.PastDue {
 				answer.PastDue++
-				answer.Failures = append(answer.Failures, &event.FailedCharge{Account: a.id, Tier: s.Tier, Plan: f.prices.given(plan.Tier(s.Tier))})
+				answer.Failures = append(answer.Failures, &event.FailedCharge{Account: a.id, Tier: s.Tier, Plan: r.prices.given(plan.Tier(s.Tier))})
 			}
 		}
 		if t := a.topUp; t != nil && t.Failures > 0 {

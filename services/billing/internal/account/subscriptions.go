@@ -104,13 +104,13 @@ func (f *Fold) setTier(a *account, tier plan.Tier) bool {
 
 // PlanAt is the account's plan, and what pays for it, as of now or the fold's time, whichever is later; nil without such an account.
 // What it points to must not be changed.
-func (f *Fold) PlanAt(id event.AccountID, now int64) *event.PlanAnswer {
-	a, _ := f.forward(id, now)
+func (r *reader) PlanAt(id event.AccountID, now int64) *event.PlanAnswer {
+	a, _ := r.forward(id, now)
 	if a == nil {
 		return nil
 	}
 	answer := &event.PlanAnswer{
-		Tier: uint32(a.tier), Plan: f.prices.given(a.tier), NextTier: uint32(a.nextTier), NextPlan: f.prices.given(a.nextTier),
+		Tier: uint32(a.tier), Plan: r.prices.given(a.tier), NextTier: uint32(a.nextTier), NextPlan: r.prices.given(a.nextTier),
 		BalanceMicros: a.available - a.owed, DeletesMs: a.deletes, Payments: uint64(len(a.purchases.list)),
 		TopUp: copyTopUp(a.topUp),
 	}
