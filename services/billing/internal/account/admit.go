@@ -42,8 +42,8 @@ func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	} else {
 		f.holds.addOpen(h)
 	}
-	if f.records.recording && !item.Anonymous {
-		f.record(h, item, number, v)
+	if f.records.recording && !item.Anonymous && !f.holds.repeated(item, v) {
+		f.records.decided(h, item, number, v)
 	}
 	if trace {
 		f.traceVerdict(h, item, v)
@@ -178,6 +178,11 @@ func (s *principals) logAdmitted(n *network) {
 	s.touch(&n.principal)
 	n.admitted = append(n.admitted, s.time)
 	s.admitted.push(networkTime{s.time, n})
+}
+
+// repeated reports whether an admission was refused because its request is known.
+func (s *holds) repeated(item *event.Admission, v *event.Verdict) bool {
+	return v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && s.byRequest[event.RequestID(item.RequestId)] != nil
 }
 
 // refused applies the rules that precede all limits.

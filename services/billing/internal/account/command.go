@@ -88,7 +88,7 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 }
 
 func (f *Fold) execute(c *event.Command, index int) *event.CommandOutcome {
-	if !f.keeps(c.Account) {
+	if !f.keep.has(c.Account) {
 		return &event.CommandOutcome{}
 	}
 	a := f.account(c.Account)

@@ -43,7 +43,7 @@ func (f *Fold) OldestAdmission() uint64 {
 }
 
 // Keeps reports whether the fold decides about a principal: a part passes over the others.
-func (f *Fold) Keeps(id uint64) bool { return f.keeps(id) }
+func (f *Fold) Keeps(id uint64) bool { return f.keep.has(id) }
 
 // Compare calls differ for each principal that the fold keeps and whose encoded state differs in an image of the same journal. field is
 // AccountsField or NetworksField; expected is the fold's state and found the image's, nil without one. Principals are ordered by id,
@@ -59,12 +59,13 @@ func (f *Fold) Compare(i *Image, differ func(field uint64, id uint64, expected, 
 	for id, n := range f.principals.networks {
 		networks = append(networks, imagePrincipal{id, n.encoded})
 	}
-	f.compareLists(AccountsField, accounts, i.accounts, differ)
-	f.compareLists(NetworksField, networks, i.networks, differ)
+	f.keep.compare(AccountsField, accounts, i.accounts, differ)
+	f.keep.compare(NetworksField, networks, i.networks, differ)
 	return nil
 }
 
-func (f *Fold) compareLists(field uint64, expected, found []imagePrincipal, differ func(uint64, uint64, []byte, []byte)) {
+// compare is Compare for one kind of principals.
+func (keep selection) compare(field uint64, expected, found []imagePrincipal, differ func(uint64, uint64, []byte, []byte)) {
 	byID := func(a, b imagePrincipal) int { return cmp.Compare(a.id, b.id) }
 	slices.SortFunc(expected, byID)
 	if !slices.IsSortedFunc(found, byID) {
@@ -72,7 +73,7 @@ func (f *Fold) compareLists(field uint64, expected, found []imagePrincipal, diff
 	}
 	for len(expected) > 0 || len(found) > 0 {
 		switch {
-		case len(found) > 0 && !f.keeps(found[0].id):
+		case len(found) > 0 && !keep.has(found[0].id):
 			found = found[1:]
 		case len(found) == 0 || len(expected) > 0 && expected[0].id < found[0].id:
 			differ(field, expected[0].id, expected[0].data, nil)

@@ -142,7 +142,7 @@ func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool
 	case domainOf(key) != domain:
 		return RefusedQuotaKey
 	}
-	if !f.keeps(item.Account) {
+	if !f.keep.has(item.Account) {
 		return "" // of another part, and of no hold in this one
 	}
 	if item.StorageDelta != 0 && !seen {

@@ -64,9 +64,9 @@ type Fold struct {
 	alerts  notifier
 	kept    keptCommands
 
-	keep          func(id uint64) bool // of a part: selects its principals; nil: all
-	maxPrincipals int                  // in a part; 0: no bound
-	decidesOnly   bool                 // as DecideOnly
+	keep          selection
+	maxPrincipals int  // in a part; 0: no bound
+	decidesOnly   bool // as DecideOnly
 
 	scratch scratch
 	later   []*event.Settlement

@@ -206,7 +206,7 @@ func (f *Fold) makeRoom(a *account, month uint32, key plan.QuotaKey, at int64) {
 
 // makeFree refunds the newest paid request. The request stays counted.
 func (f *Fold) makeFree(a *account, c *counters, month uint32, key plan.QuotaKey, at int64) bool {
-	h := f.newestPaid(a, month, key)
+	h := a.newestPaid(month, key)
 	i := slices.IndexFunc(a.paid, func(l paidList) bool { return l.key == key && l.month == month })
 	if i >= 0 {
 		items := a.paid[i].items
@@ -254,7 +254,7 @@ func (a *account) uncount(b *base, c *counters, p payment) {
 }
 
 // newestPaid is the newest hold whose payment may be refunded: an open one, or one served only by a time-out.
-func (f *Fold) newestPaid(a *account, month uint32, key plan.QuotaKey) *hold {
+func (a *account) newestPaid(month uint32, key plan.QuotaKey) *hold {
 	newest := func(from *hold) *hold {
 		for h := from; h != nil; h = h.links[linkPrincipal].prev {
 			if h.movable && h.key == key && h.month == month {

@@ -40,12 +40,14 @@ func (s *principals) Principals() int { return len(s.accounts) + len(s.networks)
 // crowded reports whether a part must be split again.
 func (f *Fold) crowded() bool { return f.maxPrincipals > 0 && f.Principals() > f.maxPrincipals }
 
-// keeps reports whether the fold decides about a principal.
-func (f *Fold) keeps(id uint64) bool { return f.keep == nil || f.keep(id) }
+// selection selects the principals of a part; nil: all.
+type selection func(id uint64) bool
+
+func (keep selection) has(id uint64) bool { return keep == nil || keep(id) }
 
 // passes reports whether an admission or settlement belongs to another part.
 func (f *Fold) passes(id uint64, request, idempotency []byte) bool {
-	if f.keeps(id) {
+	if f.keep.has(id) {
 		return false
 	}
 	var h *hold

@@ -93,7 +93,7 @@ func (f *Fold) isolate(p *principal) {
 		f.principals.reap(p)
 		return
 	}
-	f.settleBalance(p.account)
+	f.credits.settleBalance(p.account)
 }
 
 // forgive makes an open hold of an account free. The request stays counted.
@@ -138,17 +138,17 @@ func (f *Fold) discard(h *hold) {
 }
 
 // settleBalance makes the balance what the grants have left. The difference enters the ledger.
-func (f *Fold) settleBalance(a *account) {
+func (c *credits) settleBalance(a *account) {
 	a.paid = nil
-	for _, c := range []*counters{&a.current, a.previous} {
-		if c == nil {
+	for _, of := range []*counters{&a.current, a.previous} {
+		if of == nil {
 			continue
 		}
-		if c.charges != nil {
-			c.charges.paid = [plan.KeyCount]uint64{}
+		if of.charges != nil {
+			of.charges.paid = [plan.KeyCount]uint64{}
 		}
 		for key := range plan.KeyCount {
-			c.clampPeriods(plan.QuotaKey(key))
+			of.clampPeriods(plan.QuotaKey(key))
 		}
 	}
 	a.available = 0
@@ -156,17 +156,17 @@ func (f *Fold) settleBalance(a *account) {
 		g.refs = 0
 		if g.over || g.left == 0 {
 			if g.expires != 0 && !g.over {
-				heap.Remove(&f.credits.expiries, g.heap)
+				heap.Remove(&c.expiries, g.heap)
 			}
 			return true
 		}
 		a.available += num.Int64(g.left)
 		return false
 	})
-	f.credits.repay(a)
+	c.repay(a)
 	if difference := a.available - a.owed - a.settled; difference != 0 {
-		f.credits.enter(a, 0, &event.LedgerEntry{
-			TimeMs: f.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: difference, Reason: "corrected: the account is in quarantine",
+		c.enter(a, 0, &event.LedgerEntry{
+			TimeMs: c.time, Type: event.LedgerType_LEDGER_ADJUSTMENT, AmountMicros: difference, Reason: "corrected: the account is in quarantine",
 		})
 	}
 }

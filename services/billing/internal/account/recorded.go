@@ -35,23 +35,21 @@ type records struct {
 // Record adds the requests of accounts to the effects, from the next message on.
 func (s *records) Record() { s.recording = true }
 
-// record records the decision about a request of an account. h is nil for a refusal.
-func (f *Fold) record(h *hold, item *event.Admission, number uint32, v *event.Verdict) {
+// decided records the decision about a request of an account. h is nil for a refusal.
+func (s *records) decided(h *hold, item *event.Admission, number uint32, v *event.Verdict) {
 	if v.Tier == 0 { // no such account, or no prices
 		return
 	}
 	c := RequestChange{
-		Account: event.AccountID(item.Account), Request: event.RequestID(item.RequestId), TimeMillis: f.time,
+		Account: event.AccountID(item.Account), Request: event.RequestID(item.RequestId), TimeMillis: s.time,
 		Decided: true, Settled: true, Paid: true, Held: h == nil && v.Held,
 		QuotaKey: num.Uint8(item.QuotaKey), Decision: num.Uint8(v.Decision), Charge: num.Uint8(v.Charge), Key: number,
 		Remaining: v.Remaining, CostMicros: v.CostMicros,
 	}
 	if h != nil {
 		c.Status = SettlementOpen
-	} else if v.Decision == event.Decision_IDEMPOTENCY_IN_FLIGHT && f.holds.byRequest[c.Request] != nil {
-		return // a repeat
 	}
-	f.effects.Requests = append(f.effects.Requests, c)
+	s.effects.Requests = append(s.effects.Requests, c)
 }
 
 // change adds a change of a hold's request to the effects.
