@@ -20,58 +20,66 @@ func (f *Fold) follow(stored int64) {
 func (f *Fold) turnBack(to int64) {
 	f.time = to
 	f.month = f.month.at(to)
-	for h := f.holds.open.head; h != nil; h = h.links[linkGlobal].next {
-		f.earlier(h.principal, &h.time)
-	}
-	for h := f.holds.closed.head; h != nil; h = h.links[linkGlobal].next {
-		f.earlier(h.principal, &h.closedAt)
-		f.earlier(h.principal, &h.time)
-	}
-	for i := range f.principals.admitted.waiting() {
-		at := &f.principals.admitted.waiting()[i]
-		at.time = min(at.time, to)
-		f.allEarlier(&at.network.principal, at.network.admitted)
-	}
-	for i := range f.principals.failures.waiting() {
-		at := &f.principals.failures.waiting()[i]
-		at.time = min(at.time, to)
-		f.allEarlier(at.principal, at.principal.failures)
-	}
-	for i := range f.principals.late.waiting() {
-		at := &f.principals.late.waiting()[i]
-		at.time = min(at.time, to)
-		for j := len(at.principal.late) - 1; j >= 0 && at.principal.late[j].time > to; j-- {
-			f.earlier(at.principal, &at.principal.late[j].time)
-		}
-	}
-	for _, k := range f.kept.queue.waiting() {
-		k.time = min(k.time, to)
-	}
-	for _, a := range f.principals.accounts { // the order has no effect
-		f.earlierBy(&a.principal, &a.deletes, DeletionMillis)
-		for _, p := range a.purchases.list {
-			f.earlier(&a.principal, &p.asOf)
-		}
-		for i, s := range a.subscriptions {
-			if s.AsOfMs > to { // a new one, since answers point to the old one
-				a.subscriptions[i] = subscriptionAt(s, to)
-				f.touch(&a.principal)
-			}
-		}
-		if t := a.topUp; t != nil {
-			f.earlier(&a.principal, &t.DueMs)
-			f.earlierBy(&a.principal, &t.RetryMs, topUpRetryMillis)
-		}
-		for _, g := range a.grants {
-			if g.over && g.expires > to && !g.early {
-				g.early = true
-				f.touch(&a.principal)
-			}
-		}
-	}
+	f.holds.turnBack()
+	f.principals.turnBack()
+	f.kept.turnBack(to)
 	f.topUps.schedule()
-	for _, s := range f.sources { // the order has no effect
-		s.seen = min(s.seen, to)
+	f.sources.turnBack(to)
+}
+
+func (s *holds) turnBack() {
+	for h := s.open.head; h != nil; h = h.links[linkGlobal].next {
+		s.earlier(h.principal, &h.time)
+	}
+	for h := s.closed.head; h != nil; h = h.links[linkGlobal].next {
+		s.earlier(h.principal, &h.closedAt)
+		s.earlier(h.principal, &h.time)
+	}
+}
+
+func (s *principals) turnBack() {
+	for i := range s.admitted.waiting() {
+		at := &s.admitted.waiting()[i]
+		at.time = min(at.time, s.time)
+		s.allEarlier(&at.network.principal, at.network.admitted)
+	}
+	for i := range s.failures.waiting() {
+		at := &s.failures.waiting()[i]
+		at.time = min(at.time, s.time)
+		s.allEarlier(at.principal, at.principal.failures)
+	}
+	for i := range s.late.waiting() {
+		at := &s.late.waiting()[i]
+		at.time = min(at.time, s.time)
+		for j := len(at.principal.late) - 1; j >= 0 && at.principal.late[j].time > s.time; j-- {
+			s.earlier(at.principal, &at.principal.late[j].time)
+		}
+	}
+	for _, a := range s.accounts { // the order has no effect
+		s.turnAccountBack(a)
+	}
+}
+
+func (b *base) turnAccountBack(a *account) {
+	b.earlierBy(&a.principal, &a.deletes, DeletionMillis)
+	for _, p := range a.purchases.list {
+		b.earlier(&a.principal, &p.asOf)
+	}
+	for i, s := range a.subscriptions {
+		if s.AsOfMs > b.time { // a new one, since answers point to the old one
+			a.subscriptions[i] = subscriptionAt(s, b.time)
+			b.touch(&a.principal)
+		}
+	}
+	if t := a.topUp; t != nil {
+		b.earlier(&a.principal, &t.DueMs)
+		b.earlierBy(&a.principal, &t.RetryMs, topUpRetryMillis)
+	}
+	for _, g := range a.grants {
+		if g.over && g.expires > b.time && !g.early {
+			g.early = true
+			b.touch(&a.principal)
+		}
 	}
 }
 

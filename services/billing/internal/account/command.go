@@ -8,20 +8,6 @@ import (
 	"quire.dev/pkg/plan"
 )
 
-// keptCommand is the outcome of a command, kept for repeats.
-type keptCommand struct {
-	id      event.IdempotencyID
-	body    uint64
-	time    int64
-	outcome *event.CommandOutcome
-}
-
-// keptCommands are the outcomes of the last CommandMillis.
-type keptCommands struct {
-	byID  map[event.IdempotencyID]*keptCommand
-	queue fifo[*keptCommand]
-}
-
 func (f *Fold) applyCommands(m Message) error {
 	b := &event.CommandBatch{}
 	if err := b.UnmarshalVT(m.Data); err != nil {
@@ -71,19 +57,10 @@ func (f *Fold) decide(c *event.Command, index int) *event.CommandOutcome {
 		if k.body != c.BodyHash {
 			return &event.CommandOutcome{Status: event.CommandStatus_COMMAND_IDEMPOTENCY_MISMATCH, TimeMs: f.time}
 		}
-		o := k.outcome
-		if o.Status == event.CommandStatus_COMMAND_UNSPECIFIED {
-			return o // of another part
-		}
-		return &event.CommandOutcome{
-			Status: o.Status, Replayed: true, Tier: o.Tier, Plan: o.Plan, NextTier: o.NextTier, NextPlan: o.NextPlan, KeyVersion: o.KeyVersion, KeyCreatedMs: o.KeyCreatedMs,
-			BalanceMicros: o.BalanceMicros, TimeMs: o.TimeMs, SuspendedMs: o.SuspendedMs, DeletesMs: o.DeletesMs,
-			Webhook: o.Webhook, Alert: o.Alert, Key: o.Key, OldKeyExpiresMs: o.OldKeyExpiresMs, Cap: o.Cap,
-		}
+		return k.replay()
 	}
 	k := &keptCommand{id: id, body: c.BodyHash, time: f.time, outcome: f.execute(c, index)}
-	f.kept.byID[id] = k
-	f.kept.queue.push(k)
+	f.kept.add(k)
 	return k.outcome
 }
 
@@ -183,20 +160,6 @@ func (f *Fold) setNextTier(a *account, tier plan.Tier) event.CommandStatus {
 		a.nextTier = 0
 	}
 	return event.CommandStatus_COMMAND_OK
-}
-
-// forgetInvalid forgets commands that the previous rules did not know, or refused. They changed nothing, so the new rules
-// decide a retry under the same id.
-func (c *keptCommands) forgetInvalid() {
-	waiting := c.queue.waiting()
-	c.queue = fifo[*keptCommand]{}
-	for _, k := range waiting {
-		if k.outcome.Status == event.CommandStatus_COMMAND_INVALID {
-			delete(c.byID, k.id)
-			continue
-		}
-		c.queue.push(k)
-	}
 }
 
 // outcome is the answer to a command, with the account's state after it, if the account exists.

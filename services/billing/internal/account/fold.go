@@ -352,20 +352,9 @@ func (f *Fold) advance(now int64) {
 	if book := f.prices.current; book != nil {
 		f.principals.trimAdmitted(book.AnonymousWindowMillis)
 	}
-	for f.principals.failures.len() > 0 && f.principals.failures.first().time+FailureMillis <= now {
-		f.principals.trimFailures(f.principals.failures.pop())
-	}
-	for f.principals.late.len() > 0 && f.principals.late.first().time+LateMillis <= now {
-		f.principals.trimLate(f.principals.late.pop())
-	}
-	for f.kept.queue.len() > 0 && f.kept.queue.first().time+CommandMillis <= now {
-		delete(f.kept.byID, f.kept.queue.pop().id)
-	}
+	f.principals.trim()
+	f.kept.trim(now)
 	if before/sweepEvery != now/sweepEvery {
-		for name, s := range f.sources { // the order has no effect: each is kept or deleted independently
-			if s.numbered && s.seen+sourceMillis <= now {
-				delete(f.sources, name)
-			}
-		}
+		f.sources.sweep(now)
 	}
 }

@@ -192,6 +192,16 @@ func (s *principals) fail(p *principal) {
 	s.failures.push(principalTime{s.time, p})
 }
 
+// trim forgets the failures and voided writes that nothing needs any more.
+func (s *principals) trim() {
+	for s.failures.len() > 0 && s.failures.first().time+FailureMillis <= s.time {
+		s.trimFailures(s.failures.pop())
+	}
+	for s.late.len() > 0 && s.late.first().time+LateMillis <= s.time {
+		s.trimLate(s.late.pop())
+	}
+}
+
 func (s *principals) trimFailures(at principalTime) {
 	p := at.principal
 	if p.gone || len(p.failures) == 0 || p.failures[0] > at.time {

@@ -1,6 +1,11 @@
 package account
 
-import "quire.dev/pkg/event"
+import (
+	"cmp"
+	"slices"
+
+	"quire.dev/pkg/event"
+)
 
 // source publishes batches. An edge numbers its batches. A domain's stream does not, but each of its settlements carries that
 // stream's sequence.
@@ -28,6 +33,51 @@ func (l sources) get(name string, now int64) *source {
 	}
 	s.seen = now
 	return s
+}
+
+// sweep forgets the edges that have been idle.
+func (l sources) sweep(now int64) {
+	for name, s := range l { // the order has no effect: each is kept or deleted independently
+		if s.numbered && s.seen+sourceMillis <= now {
+			delete(l, name)
+		}
+	}
+}
+
+func (l sources) turnBack(to int64) {
+	for _, s := range l { // the order has no effect
+		s.seen = min(s.seen, to)
+	}
+}
+
+// states returns the sources by name.
+func (l sources) states() (list []*event.SourceState) {
+	for _, s := range l { // sorted below
+		list = append(list, s.state())
+	}
+	slices.SortFunc(list, func(a, b *event.SourceState) int { return cmp.Compare(a.Source, b.Source) })
+	return list
+}
+
+func (l sources) restore(list []*event.SourceState) {
+	for _, s := range list {
+		l[s.Source] = &source{
+			name: s.Source, watermark: s.Mark, seen: s.SeenMs, answer: s.LastAnswer,
+			commandWatermark: s.CommandMark, commandAnswer: s.LastCommandAnswer, numbered: s.LastNumber != 0,
+			watermarkMillis: s.MarkMs, floorMillis: s.FloorMs,
+		}
+	}
+}
+
+func (s *source) state() *event.SourceState {
+	e := &event.SourceState{
+		Source: s.name, Mark: s.watermark, SeenMs: s.seen, LastAnswer: s.answer,
+		CommandMark: s.commandWatermark, LastCommandAnswer: s.commandAnswer, MarkMs: s.watermarkMillis, FloorMs: s.floorMillis,
+	}
+	if s.numbered {
+		e.LastNumber = max(s.watermark, s.commandWatermark, 1) // only distinguishes an edge from a domain: not 0
+	}
+	return e
 }
 
 // settled reports whether a domain's settlement was folded before. Its sequence alone does not tell: a stream that was restored

@@ -94,3 +94,19 @@ func TestOneBatchOfANewStream(t *testing.T) {
 	h.wantSettled(6, 0)
 	h.sound()
 }
+
+// TestAnIdleEdgeIsForgotten after an hour, and a domain's stream never.
+func TestAnIdleEdgeIsForgotten(t *testing.T) {
+	l := sources{}
+	l.get("edge", 2000).numbered = true
+	l.get("FILE_0", 2000).watermark = 7
+	l.turnBack(1000)
+	if l.sweep(1000 + sourceMillis - 1); len(l) != 2 {
+		t.Errorf("forgotten within the hour: %v", l)
+	}
+	restored := sources{}
+	restored.restore(l.states())
+	if restored.sweep(1000 + sourceMillis); len(restored) != 1 || restored.Watermarks()["FILE_0"] != 7 {
+		t.Errorf("after the hour there are %v", restored)
+	}
+}

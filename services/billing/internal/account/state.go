@@ -26,27 +26,8 @@ func (f *Fold) globalState() *event.BillingState {
 		s.PeakMs = f.peak
 	}
 	s.Books, s.Upcoming = f.prices.states()
-	for _, src := range f.sources {
-		s.Sources = append(s.Sources, src.state())
-	}
-	slices.SortFunc(s.Sources, func(a, b *event.SourceState) int { return cmp.Compare(a.Source, b.Source) })
-	for _, k := range f.kept.queue.items[f.kept.queue.head:] {
-		s.Commands = append(s.Commands, &event.CommandKept{
-			IdempotencyId: slices.Clone(k.id[:]), BodyHash: k.body, TimeMs: k.time, Outcome: k.outcome,
-		})
-	}
+	s.Sources, s.Commands = f.sources.states(), f.kept.states()
 	return s
-}
-
-func (s *source) state() *event.SourceState {
-	e := &event.SourceState{
-		Source: s.name, Mark: s.watermark, SeenMs: s.seen, LastAnswer: s.answer,
-		CommandMark: s.commandWatermark, LastCommandAnswer: s.commandAnswer, MarkMs: s.watermarkMillis, FloorMs: s.floorMillis,
-	}
-	if s.numbered {
-		e.LastNumber = max(s.watermark, s.commandWatermark, 1) // only distinguishes an edge from a domain: not 0
-	}
-	return e
 }
 
 func (a *account) state() *event.AccountState {
@@ -172,20 +153,9 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	f.peak, f.offset = max(s.PeakMs, f.time), s.OffsetMs
 	f.rules, f.prices.terms, f.losses.list = s.Rules, s.Terms, s.Losses
 	f.prices.restore(s.Books, s.Upcoming)
-	for _, src := range s.Sources {
-		f.sources[src.Source] = &source{
-			name: src.Source, watermark: src.Mark, seen: src.SeenMs, answer: src.LastAnswer,
-			commandWatermark: src.CommandMark, commandAnswer: src.LastCommandAnswer, numbered: src.LastNumber != 0,
-			watermarkMillis: src.MarkMs, floorMillis: src.FloorMs,
-		}
-	}
-	for _, c := range s.Commands {
-		if len(c.IdempotencyId) != 16 {
-			return nil, fmt.Errorf("%w: idempotency id of %d bytes", errSnapshot, len(c.IdempotencyId))
-		}
-		k := &keptCommand{id: event.IdempotencyID(c.IdempotencyId), body: c.BodyHash, time: c.TimeMs, outcome: c.Outcome}
-		f.kept.byID[k.id] = k
-		f.kept.queue.push(k)
+	f.sources.restore(s.Sources)
+	if err := f.kept.restore(s.Commands); err != nil {
+		return nil, err
 	}
 	r := restorer{principals: &f.principals}
 	for _, a := range s.Accounts {
