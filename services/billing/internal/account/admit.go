@@ -108,7 +108,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		setHeld(v, a.held(h.key, term))
 		return
 	default:
-		f.overage(a, h, num.Uint64(term.Price))
+		f.credits.overage(a, h, num.Uint64(term.Price))
 		v.CostMicros, v.BalanceMicros = h.cost, num.Uint64(a.available)
 	}
 	a.current.used[h.key]++
@@ -132,16 +132,16 @@ func setHeld(v *event.Verdict, held bool) {
 }
 
 // overage charges a request over quota.
-func (f *Fold) overage(a *account, h *hold, price uint64) {
+func (c *credits) overage(a *account, h *hold, price uint64) {
 	before := a.available
-	f.credits.pay(a, h, price)
-	f.alerts.lowered(a, before, f.time)
+	c.pay(a, h, price)
+	c.alerts.lowered(a, before, c.time)
 	h.movable = true
-	f.spend(a, h, price)
-	c := a.current.charging()
-	c.paid[h.key]++
-	c.overage[h.key]++
-	c.spent[h.key] += price
+	c.spend(a, h, price)
+	of := a.current.charging()
+	of.paid[h.key]++
+	of.overage[h.key]++
+	of.spent[h.key] += price
 }
 
 func (f *Fold) admitNetwork(item *event.Admission, h *hold, v *event.Verdict) {

@@ -76,6 +76,14 @@ type credits struct {
 	ordinal  uint32 // of this message's next ledger entry
 }
 
+// due is when the next grant expires.
+func (c *credits) due() int64 {
+	if len(c.expiries) == 0 {
+		return never
+	}
+	return c.expiries[0].expires
+}
+
 // addGrant inserts a grant in the order of spending.
 func (c *credits) addGrant(g *grant) {
 	a := g.account

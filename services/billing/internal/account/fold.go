@@ -104,26 +104,12 @@ const Decisions = int(event.Decision_ACCOUNT_QUARANTINED) + 1
 // NextDueMillis is the next time at which a hold times out, a grant expires, a price book comes into force, a key's expiry
 // warning is due, a top-up may become due, or a month is closed. 0: none.
 func (f *Fold) NextDueMillis() int64 {
-	var due int64
-	if h := f.holds.open.head; h != nil {
-		due = h.time + HoldMillis
-	}
-	if len(f.credits.expiries) > 0 && (due == 0 || f.credits.expiries[0].expires < due) {
-		due = f.credits.expiries[0].expires
-	}
-	if next := f.prices.nextBook(); next != 0 && (due == 0 || next < due) {
-		due = next
-	}
-	if len(f.alerts.warnings) > 0 && (due == 0 || f.alerts.warnings[0].due < due) {
-		due = f.alerts.warnings[0].due
-	}
-	if wake := f.topUps.wake; wake != never && (due == 0 || wake < due) {
-		due = wake
-	}
+	due := min(f.prices.due(), f.credits.due(), f.holds.due(), f.alerts.due(), f.topUps.wake)
 	if f.prices.current != nil {
-		if closes := f.nextClose(); due == 0 || closes < due {
-			due = closes
-		}
+		due = min(due, f.nextClose())
+	}
+	if due == never {
+		return 0
 	}
 	return due
 }
@@ -311,37 +297,15 @@ func (f *Fold) timeOf(m Message, stamp, offset int64) int64 {
 
 func boundOffset(millis int64) int64 { return max(-maxOffset, min(millis, maxOffset)) }
 
-// bookIsNext reports whether a price book comes into force by now, before anything else that is due.
-func (f *Fold) bookIsNext(now int64) bool {
-	next, h := f.prices.nextBook(), f.holds.open.head
-	return next != 0 && next <= now && (h == nil || next <= h.time+HoldMillis) &&
-		(len(f.credits.expiries) == 0 || next <= f.credits.expiries[0].expires)
-}
-
 // advance moves the time, and does everything due by then, in order.
 func (f *Fold) advance(now int64) {
 	if now <= f.time {
 		return
 	}
 	before := f.time
-	for {
-		h := f.holds.open.head
-		switch {
-		case f.bookIsNext(now):
-			if f.prices.next() {
-				f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
-			}
-			continue
-		case len(f.credits.expiries) > 0 && f.credits.expiries[0].expires <= now && (h == nil || f.credits.expiries[0].expires <= h.time+HoldMillis):
-			f.expire(f.credits.expiries[0])
-			continue
-		case h != nil && h.time+HoldMillis <= now:
-			f.timeOut(h)
-			continue
-		}
-		break
+	for f.step(now) {
 	}
-	for len(f.alerts.warnings) > 0 && f.alerts.warnings[0].due <= now {
+	for f.alerts.due() <= now {
 		f.alerts.warn(now)
 	}
 	f.time, f.peak = now, max(f.peak, now)
@@ -357,4 +321,23 @@ func (f *Fold) advance(now int64) {
 	if before/sweepEvery != now/sweepEvery {
 		f.sources.sweep(now)
 	}
+}
+
+// step does the first of what is due by now, and reports whether anything was. Of equal times a price book comes before an expiry, and
+// that before a time-out.
+func (f *Fold) step(now int64) bool {
+	book, expiry, timeOut := f.prices.due(), f.credits.due(), f.holds.due()
+	switch due := min(book, expiry, timeOut); {
+	case due > now:
+		return false
+	case due == book:
+		if f.prices.next() {
+			f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
+		}
+	case due == expiry:
+		f.expire(f.credits.expiries[0])
+	default:
+		f.timeOut(f.holds.open.head)
+	}
+	return true
 }

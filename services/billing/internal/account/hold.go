@@ -129,6 +129,14 @@ func (s *holds) freeHold(h *hold) {
 	s.free = h
 }
 
+// due is when the next open hold times out.
+func (s *holds) due() int64 {
+	if s.open.head == nil {
+		return never
+	}
+	return s.open.head.time + HoldMillis
+}
+
 // addOpen adds an open hold to the lists and indexes.
 func (s *holds) addOpen(h *hold) {
 	p := h.principal
@@ -188,15 +196,20 @@ func (f *Fold) forget(h *hold) {
 	f.principals.reap(p)
 }
 
-// drop removes a closed hold from the indexes and returns it to the free list.
+// drop forgets a closed hold, which can't be refunded any more.
 func (f *Fold) drop(h *hold) {
-	delete(f.holds.byRequest, h.request)
-	f.holds.unindex(h)
-	if h.hasIdempotency && f.holds.byIdempotency[h.idempotency] == h {
-		delete(f.holds.byIdempotency, h.idempotency)
-	}
 	f.credits.release(h)
-	f.holds.freeHold(h)
+	f.holds.drop(h)
+}
+
+// drop removes a closed hold from the indexes and returns it to the free list.
+func (s *holds) drop(h *hold) {
+	delete(s.byRequest, h.request)
+	s.unindex(h)
+	if h.hasIdempotency && s.byIdempotency[h.idempotency] == h {
+		delete(s.byIdempotency, h.idempotency)
+	}
+	s.freeHold(h)
 }
 
 // OpenHolds is the number of admissions waiting for settlement.

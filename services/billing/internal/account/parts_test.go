@@ -312,7 +312,7 @@ func TestATopUpIsDueOnceAndOffAfterTwoFailures(t *testing.T) {
 func TestABookWaitsForItsTime(t *testing.T) {
 	b := newBase(1000)
 	l := prices{base: b}
-	if !l.set(&event.PriceBook{Rules: Rules4, StampMs: 1000}) || b.rules != Rules4 || l.terms != b.sequence || l.nextBook() != 0 {
+	if !l.set(&event.PriceBook{Rules: Rules4, StampMs: 1000}) || b.rules != Rules4 || l.terms != b.sequence || l.due() != never {
 		t.Fatalf("the first book: rules %d, %+v", b.rules, l)
 	}
 	first := l.current
@@ -322,14 +322,14 @@ func TestABookWaitsForItsTime(t *testing.T) {
 			t.Fatal("an upcoming book is in force")
 		}
 	}
-	if l.nextBook() != 2000 || l.terms == b.sequence {
-		t.Errorf("the next one at %d", l.nextBook())
+	if l.due() != 2000 || l.terms == b.sequence {
+		t.Errorf("the next one at %d", l.due())
 	}
 	l.set(&event.PriceBook{Id: "b", Withdrawn: true})
-	if l.next() || l.current != first || l.nextBook() != 3000 {
+	if l.next() || l.current != first || l.due() != 3000 {
 		t.Error("a withdrawn book came into force")
 	}
-	if !l.next() || l.current == first || l.terms != b.sequence || l.nextBook() != 0 || len(l.list) != 2 {
+	if !l.next() || l.current == first || l.terms != b.sequence || l.due() != never || len(l.list) != 2 {
 		t.Errorf("the second book is not in force: %+v", l)
 	}
 }

@@ -56,10 +56,10 @@ func (l *prices) restore(books, upcoming []*event.BookState) {
 	}
 }
 
-// nextBook is when the next book comes into force; 0: none is known.
-func (l *prices) nextBook() int64 {
+// due is when the next book comes into force.
+func (l *prices) due() int64 {
 	if len(l.upcoming) == 0 {
-		return 0
+		return never
 	}
 	return l.upcoming[0].fromMillis
 }

@@ -248,7 +248,7 @@ func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 		h.charge = event.ChargeSource_CHARGE_NONE
 	case used < term.Limit:
 	case term.Overage && a.available >= int64(term.Price) && a.keepsCaps(&f.base, l, num.Uint64(term.Price)):
-		f.overage(a, h, num.Uint64(term.Price))
+		f.credits.overage(a, h, num.Uint64(term.Price))
 		f.credits.enterCharge(a, h, f.time)
 	default:
 		covered = false

@@ -215,9 +215,9 @@ func (a *account) capHeld(c capped, day uint32, key plan.QuotaKey, term plan.Ter
 }
 
 // spend records a hold's payment for the caps and the counters of its key.
-func (f *Fold) spend(a *account, h *hold, price uint64) {
-	h.day = a.dayOf(&f.base)
-	l, day := a.lineageOf(h.lineage), a.capDay(&f.base) // for both, so that the key's cap is compared on the same day
+func (c *credits) spend(a *account, h *hold, price uint64) {
+	h.day = a.dayOf(c.base)
+	l, day := a.lineageOf(h.lineage), a.capDay(c.base) // for both, so that the key's cap is compared on the same day
 	var before [2]capped
 	if a.alerts != nil {
 		before = a.caps(l, day)
@@ -230,7 +230,7 @@ func (f *Fold) spend(a *account, h *hold, price uint64) {
 		l.spent[h.key] += price
 	}
 	if a.alerts != nil {
-		f.alerts.notifyCaps(a, before, day, price)
+		c.alerts.notifyCaps(a, before, day, price)
 	}
 }
 

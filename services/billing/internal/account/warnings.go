@@ -15,6 +15,7 @@ import (
 // warningDays are the days before an expiry at which webhooks are notified.
 func warningDays() [2]uint32 { return [2]uint32{7, 1} }
 
+// never is later than any time.
 const never = math.MaxInt64
 
 // expiring records which warnings of a key are done: given, or already past when the key got this expiry or the first webhook
@@ -60,6 +61,14 @@ func (w *warnings) Pop() any {
 	*w = (*w)[:last]
 	l.position = 0
 	return l
+}
+
+// due is the time of the next warning of any account.
+func (n *notifier) due() int64 {
+	if len(n.warnings) == 0 {
+		return never
+	}
+	return n.warnings[0].due
 }
 
 // schedule moves an account's alerts to the position of their next warning.
