@@ -46,12 +46,13 @@ var ErrUndecodable = errors.New("message can't be decoded")
 
 var errUnknownSubject = fmt.Errorf("%w: unknown subject", ErrUndecodable)
 
-// Fold is the state of one partition. Not safe for concurrent use.
+// Fold is the state of one partition. It joins the parts: each decides about its own state, and knows only the parts that it needs. Not
+// safe for concurrent use.
 type Fold struct {
 	base
 	entries uint64
 
-	// The parts with exported methods are embedded.
+	// Parts with exported methods are embedded.
 	principals
 	holds
 	prices

@@ -71,15 +71,14 @@ func TestALossIsKeptAndDecidesNothing(t *testing.T) {
 
 // TestOnlyTheLastLossesAreKept bounds the state.
 func TestOnlyTheLastLossesAreKept(t *testing.T) {
-	h := newHistory(t, plan.Published(10))
+	s := losses{base: newBase(1000)}
 	for n := range uint64(maxLosses + 1) {
-		l := &event.Loss{Stream: "LITE_0", First: n + 1, Last: n + 1, Actor: "ann"}
-		h.append(SettledLite, &event.UsageBatch{Source: l.Stream, StampMs: h.now, Loss: l})
-		if want := min(n+1, maxLosses); uint64(len(h.fold.Losses())) != want {
-			t.Fatalf("%d are kept, want %d", len(h.fold.Losses()), want)
+		s.lose(event.Lite, "LITE_0", &event.Loss{Stream: "LITE_0", First: n + 1, Last: n + 1, Actor: "ann"})
+		if want := min(n+1, maxLosses); uint64(len(s.Losses())) != want {
+			t.Fatalf("%d are kept, want %d", len(s.Losses()), want)
 		}
 	}
-	if first := h.fold.Losses()[0].First; first != 2 {
+	if first := s.Losses()[0].First; first != 2 {
 		t.Errorf("the oldest is %d", first)
 	}
 }

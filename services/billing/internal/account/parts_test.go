@@ -364,3 +364,49 @@ func TestAReaderChangesNothing(t *testing.T) {
 		t.Errorf("the account was changed: %v", err)
 	}
 }
+
+// TestRecordsShowOnlyWhatIsAskedFor: all requests of accounts once they record, and a watched one.
+func TestRecordsShowOnlyWhatIsAskedFor(t *testing.T) {
+	b := newBase(1000)
+	s := records{base: b}
+	a := accountAt(b, plan.Pro)
+	h := &hold{request: event.RequestID{1}, principal: &a.principal, time: 900}
+	anonymous := &hold{request: event.RequestID{2}, principal: &(&network{}).principal}
+	if s.ended(h, SettlementServed); len(b.effects.Requests) != 0 {
+		t.Error("recorded before it was asked for")
+	}
+	s.Record()
+	s.ended(anonymous, SettlementServed)
+	if s.ended(h, SettlementVoid); len(b.effects.Requests) != 1 || b.effects.Requests[0].TimeMillis != 900 || b.effects.Requests[0].Status != SettlementVoid {
+		t.Errorf("recorded: %v", b.effects.Requests)
+	}
+	watched := s.Watch(h.request)
+	if s.ended(h, SettlementVoid); watched.Answer() != nil {
+		t.Error("a request is traced before its admission")
+	}
+	watched.answer = &event.ExplainAnswer{}
+	s.ended(anonymous, SettlementServed)
+	if s.ended(h, SettlementWaived); watched.Answer().Settlement != SettlementWaived || watched.Answer().SettlementSequence != b.sequence {
+		t.Errorf("traced: %v", watched.Answer())
+	}
+}
+
+// TestASelectionComparesItsOwnPrincipals: those missing on either side and those that differ, by id; the others' are passed over.
+func TestASelectionComparesItsOwnPrincipals(t *testing.T) {
+	even := selection(func(id uint64) bool { return id%2 == 0 })
+	one := func(id uint64, data string) imagePrincipal { return imagePrincipal{id, []byte(data)} }
+	found := []imagePrincipal{one(1, "x"), one(8, "added"), one(6, "other"), one(4, "same"), one(9, "y")}
+	var differing []uint64
+	even.compare(AccountsField, []imagePrincipal{one(6, "ours"), one(2, "lost"), one(4, "same")}, found, func(_, id uint64, expected, found []byte) {
+		differing = append(differing, id)
+		if (expected == nil) != (id == 8) || (found == nil) != (id == 2) {
+			t.Errorf("%d: %q, %q", id, expected, found)
+		}
+	})
+	if !slices.Equal(differing, []uint64{2, 6, 8}) {
+		t.Errorf("%v differ", differing)
+	}
+	if all := selection(nil); !all.has(1) || even.has(1) || !even.has(2) {
+		t.Error("a selection has the wrong ids")
+	}
+}
