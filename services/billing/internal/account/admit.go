@@ -69,16 +69,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		h.keyNumber, h.lineage = key.number, key.lineage
 	}
 	lineage := a.lineageOf(h.lineage)
-	if a.barred() {
-		v.Decision, v.Final = event.Decision_ACCOUNT_SUSPENDED, true
-		return
-	}
-	if a.quarantined != 0 {
-		v.Decision, v.Final = event.Decision_ACCOUNT_QUARANTINED, true
-		return
-	}
-	if !lineage.allows(h.key) {
-		v.Decision, v.Final = event.Decision_KEY_SCOPE, true
+	if a.refuses(lineage, h.key, v) {
 		return
 	}
 	term := f.prices.current.Plans[a.tier].Terms[h.key]
@@ -121,6 +112,22 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	v.Announce = h.write && a.alerts.wantsContent()
 	f.linkHold(a, event.EntryAdmitted, h, f.time)
 	f.setReceipt(a, v)
+}
+
+// refuses applies the rules about the account itself and the scopes of the key.
+func (a *account) refuses(l *keyLineage, key plan.QuotaKey, v *event.Verdict) bool {
+	switch {
+	case a.barred():
+		v.Decision = event.Decision_ACCOUNT_SUSPENDED
+	case a.quarantined != 0:
+		v.Decision = event.Decision_ACCOUNT_QUARANTINED
+	case !l.allows(key):
+		v.Decision = event.Decision_KEY_SCOPE
+	default:
+		return false
+	}
+	v.Final = true
+	return true
 }
 
 // setHeld records whether open holds may undo a refusal. While they may, a retry is worthwhile.

@@ -371,7 +371,7 @@ func TestRecordsShowOnlyWhatIsAskedFor(t *testing.T) {
 	s := records{base: b}
 	a := accountAt(b, plan.Pro)
 	h := &hold{request: event.RequestID{1}, principal: &a.principal, time: 900}
-	anonymous := &hold{request: event.RequestID{2}, principal: &(&network{}).principal}
+	anonymous := &hold{request: event.RequestID{2}, principal: &principal{}}
 	if s.ended(h, SettlementServed); len(b.effects.Requests) != 0 {
 		t.Error("recorded before it was asked for")
 	}
@@ -408,5 +408,35 @@ func TestASelectionComparesItsOwnPrincipals(t *testing.T) {
 	}
 	if all := selection(nil); !all.has(1) || even.has(1) || !even.has(2) {
 		t.Error("a selection has the wrong ids")
+	}
+}
+
+// TestAnAccountRefusesBeforeAnyLimit: a suspension comes before a quarantine, and that before a key's scopes.
+func TestAnAccountRefusesBeforeAnyLimit(t *testing.T) {
+	b := newBase(1000)
+	a := accountAt(b, plan.Pro)
+	l := &keyLineage{scopes: 1 << plan.LiteGet}
+	refused := func(key plan.QuotaKey) event.Decision {
+		v := &event.Verdict{}
+		if a.refuses(l, key, v) != v.Final {
+			t.Errorf("%v is final: %v", v.Decision, v.Final)
+		}
+		return v.Decision
+	}
+	if d := refused(plan.LiteGet); d != event.Decision_DECISION_UNSPECIFIED {
+		t.Errorf("a scope of the key: %v", d)
+	}
+	for _, step := range []struct {
+		change func()
+		want   event.Decision
+	}{
+		{func() {}, event.Decision_KEY_SCOPE},
+		{func() { a.quarantined = 1 }, event.Decision_ACCOUNT_QUARANTINED},
+		{func() { a.suspended = 1 }, event.Decision_ACCOUNT_SUSPENDED},
+		{func() { a.suspended, a.deletes = 0, 1 }, event.Decision_ACCOUNT_SUSPENDED},
+	} {
+		if step.change(); refused(plan.LiteCreate) != step.want {
+			t.Errorf("%v, want %v", refused(plan.LiteCreate), step.want)
+		}
 	}
 }
