@@ -69,7 +69,7 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 		h.keyNumber, h.lineage = key.number, key.lineage
 	}
 	lineage := a.lineageOf(h.lineage)
-	if a.refuses(lineage, h.key, v) {
+	if a.accountRefused(lineage, h.key, v) {
 		return
 	}
 	term := f.prices.current.Plans[a.tier].Terms[h.key]
@@ -114,8 +114,8 @@ func (f *Fold) admitAccount(item *event.Admission, h *hold, v *event.Verdict) {
 	f.setReceipt(a, v)
 }
 
-// refuses applies the rules about the account itself and the scopes of the key.
-func (a *account) refuses(l *keyLineage, key plan.QuotaKey, v *event.Verdict) bool {
+// accountRefused applies the rules about the account itself and the scopes of the key, and reports whether one refused the request.
+func (a *account) accountRefused(l *keyLineage, key plan.QuotaKey, v *event.Verdict) bool {
 	switch {
 	case a.barred():
 		v.Decision = event.Decision_ACCOUNT_SUSPENDED

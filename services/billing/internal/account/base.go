@@ -18,7 +18,6 @@ type base struct {
 	offset   int64             // largest development clock offset of the price books
 	month    month             // of time
 	rules    uint32            // version of the rules for the next message
-	newest   uint32            // newest version known to the program
 	chain    Hash              // over all messages folded
 	digest   [sha256.Size]byte // of the last message
 

@@ -23,7 +23,7 @@ func (f *Fold) turnBack(to int64) {
 	f.holds.turnBack()
 	f.principals.turnBack()
 	f.kept.turnBack(to)
-	f.topUps.schedule()
+	f.topUps.schedule() // after the accounts: their times of retries have moved
 	f.sources.turnBack(to)
 }
 
@@ -60,25 +60,25 @@ func (s *principals) turnBack() {
 	}
 }
 
-func (b *base) turnAccountBack(a *account) {
-	b.earlierBy(&a.principal, &a.deletes, DeletionMillis)
+func (s *principals) turnAccountBack(a *account) {
+	s.earlierBy(&a.principal, &a.deletes, DeletionMillis)
 	for _, p := range a.purchases.list {
-		b.earlier(&a.principal, &p.asOf)
+		s.earlier(&a.principal, &p.asOf)
 	}
-	for i, s := range a.subscriptions {
-		if s.AsOfMs > b.time { // a new one, since answers point to the old one
-			a.subscriptions[i] = subscriptionAt(s, b.time)
-			b.touch(&a.principal)
+	for i, sub := range a.subscriptions {
+		if sub.AsOfMs > s.time { // a new one, since answers point to the old one
+			a.subscriptions[i] = subscriptionAt(sub, s.time)
+			s.touch(&a.principal)
 		}
 	}
 	if t := a.topUp; t != nil {
-		b.earlier(&a.principal, &t.DueMs)
-		b.earlierBy(&a.principal, &t.RetryMs, topUpRetryMillis)
+		s.earlier(&a.principal, &t.DueMs)
+		s.earlierBy(&a.principal, &t.RetryMs, topUpRetryMillis)
 	}
 	for _, g := range a.grants {
-		if g.over && g.expires > b.time && !g.early {
+		if g.over && g.expires > s.time && !g.early {
 			g.early = true
-			b.touch(&a.principal)
+			s.touch(&a.principal)
 		}
 	}
 }

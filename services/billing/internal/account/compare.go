@@ -53,7 +53,7 @@ func (f *Fold) Compare(i *Image, differ func(field uint64, id uint64, expected, 
 		return err
 	}
 	accounts, networks := make([]imagePrincipal, 0, len(f.principals.accounts)), make([]imagePrincipal, 0, len(f.principals.networks))
-	for id, a := range f.principals.accounts { // sorted in compareLists
+	for id, a := range f.principals.accounts { // sorted by compare
 		accounts = append(accounts, imagePrincipal{id, a.encoded})
 	}
 	for id, n := range f.principals.networks {

@@ -76,7 +76,7 @@ type credits struct {
 	ordinal  uint32 // of this message's next ledger entry
 }
 
-// due is when the next grant expires.
+// due is when the next grant expires; never if there is none.
 func (c *credits) due() int64 {
 	if len(c.expiries) == 0 {
 		return never

@@ -66,8 +66,9 @@ type Fold struct {
 	kept    keptCommands
 
 	keep          selection
-	maxPrincipals int  // in a part; 0: no bound
-	decidesOnly   bool // as DecideOnly
+	maxPrincipals int    // in a part; 0: no bound
+	newest        uint32 // newest version of the rules known to the program
+	decidesOnly   bool   // as DecideOnly
 
 	scratch scratch
 	later   []*event.Settlement
@@ -76,7 +77,7 @@ type Fold struct {
 
 // New returns the state before the first message.
 func New() *Fold {
-	f := &Fold{base: base{month: monthOf(0), rules: Rules1, newest: NewestRules}, sources: sources{}}
+	f := &Fold{base: base{month: monthOf(0), rules: Rules1}, newest: NewestRules, sources: sources{}}
 	f.principals = newPrincipals(&f.base)
 	f.holds = newHolds(&f.base)
 	f.credits = credits{base: &f.base, alerts: &f.alerts}
@@ -105,7 +106,7 @@ const Decisions = int(event.Decision_ACCOUNT_QUARANTINED) + 1
 // NextDueMillis is the next time at which a hold times out, a grant expires, a price book comes into force, a key's expiry
 // warning is due, a top-up may become due, or a month is closed. 0: none.
 func (f *Fold) NextDueMillis() int64 {
-	due := min(f.prices.due(), f.credits.due(), f.holds.due(), f.alerts.due(), f.topUps.wake)
+	due := min(f.prices.due(), f.credits.due(), f.holds.due(), f.alerts.due(), f.topUps.due())
 	if f.prices.current != nil {
 		due = min(due, f.nextClose())
 	}
@@ -276,7 +277,7 @@ func (f *Fold) applyPrices(m Message) error {
 	f.advance(f.timeOf(m, book.StampMs, boundOffset(book.OffsetMs)))
 	rules := f.rules
 	if f.prices.set(book) {
-		f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
+		f.trimAdmitted()
 	}
 	if f.rules > rules {
 		f.kept.forgetInvalid()
@@ -314,9 +315,7 @@ func (f *Fold) advance(now int64) {
 	for h := f.holds.closed.head; h != nil && h.closedAt+MemoryMillis <= now; h = f.holds.closed.head {
 		f.forget(h)
 	}
-	if book := f.prices.current; book != nil {
-		f.principals.trimAdmitted(book.AnonymousWindowMillis)
-	}
+	f.trimAdmitted()
 	f.principals.trim()
 	f.kept.trim(now)
 	if before/sweepEvery != now/sweepEvery {
@@ -324,8 +323,15 @@ func (f *Fold) advance(now int64) {
 	}
 }
 
-// step does the first of what is due by now, and reports whether anything was. Of equal times a price book comes before an expiry, and
-// that before a time-out.
+// trimAdmitted drops the admissions that have left the price book's window.
+func (f *Fold) trimAdmitted() {
+	if book := f.prices.current; book != nil {
+		f.principals.trimAdmitted(book.AnonymousWindowMillis)
+	}
+}
+
+// step runs the earliest event that is due by now, and reports whether there was one. At equal times, price books come first, then
+// expiries, then time-outs.
 func (f *Fold) step(now int64) bool {
 	book, expiry, timeOut := f.prices.due(), f.credits.due(), f.holds.due()
 	switch due := min(book, expiry, timeOut); {
@@ -333,7 +339,7 @@ func (f *Fold) step(now int64) bool {
 		return false
 	case due == book:
 		if f.prices.next() {
-			f.principals.trimAdmitted(f.prices.current.AnonymousWindowMillis)
+			f.trimAdmitted()
 		}
 	case due == expiry:
 		f.expire(f.credits.expiries[0])

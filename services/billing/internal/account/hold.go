@@ -129,7 +129,7 @@ func (s *holds) freeHold(h *hold) {
 	s.free = h
 }
 
-// due is when the next open hold times out.
+// due is when the next open hold times out; never if there is none.
 func (s *holds) due() int64 {
 	if s.open.head == nil {
 		return never

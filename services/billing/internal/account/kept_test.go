@@ -6,7 +6,7 @@ import (
 	"quire.dev/pkg/event"
 )
 
-// TestOutcomesAreKeptForADay, counted from the earlier time if the time has been turned back, and from a snapshot, too.
+// TestOutcomesAreKeptForADay: a clock that is set back restarts the day; a snapshot doesn't.
 func TestOutcomesAreKeptForADay(t *testing.T) {
 	c := keptCommands{byID: map[event.IdempotencyID]*keptCommand{}}
 	for i, status := range []event.CommandStatus{ok, event.CommandStatus_COMMAND_INVALID, ok} {

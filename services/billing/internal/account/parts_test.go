@@ -250,8 +250,7 @@ func TestANetworkIsForgottenWithItsLastMemory(t *testing.T) {
 	}
 }
 
-// TestCreditsTakenBackAreOwedUntilMoreCome: what the account does not have is repaid by its next credits, of which maxBalance is
-// the most.
+// TestCreditsTakenBackAreOwedUntilMoreCome: the next credits repay the debt first; the balance is capped at maxBalance.
 func TestCreditsTakenBackAreOwedUntilMoreCome(t *testing.T) {
 	b := newBase(1000)
 	c := credits{base: b, alerts: &notifier{base: b, alerted: map[uint64]uint32{}}}
@@ -267,7 +266,7 @@ func TestCreditsTakenBackAreOwedUntilMoreCome(t *testing.T) {
 		t.Fatalf("%d are available, %d owed, the ledger has %d", a.available, a.owed, a.settled)
 	}
 	if c.give(a, maxBalance+31, 0, 1, &event.LedgerEntry{}) || !c.give(a, maxBalance+30, 0, 1, &event.LedgerEntry{AmountMicros: maxBalance + 30}) {
-		t.Error("the most credits of an account are not maxBalance")
+		t.Error("the balance limit is not maxBalance")
 	}
 	if a.available != maxBalance || a.owed != 0 || a.settled != maxBalance {
 		t.Errorf("%d are available, %d owed, the ledger has %d", a.available, a.owed, a.settled)
@@ -298,12 +297,12 @@ func TestATopUpIsDueOnceAndOffAfterTwoFailures(t *testing.T) {
 			t.Errorf("%v, wakes at %d", a.topUp, u.wake)
 		}
 		b.time += topUpRetryMillis - 1
-		if u.decide(); len(u.due) != 0 {
+		if u.decide(); len(u.pending) != 0 {
 			t.Error("it is due before the hour has passed")
 		}
 		b.time++
 	}
-	if u.decide(); !a.topUp.Off || len(u.due) != 0 || u.wake != b.month.end {
+	if u.decide(); !a.topUp.Off || len(u.pending) != 0 || u.wake != b.month.end {
 		t.Errorf("%v, wakes at %d", a.topUp, u.wake)
 	}
 }
@@ -365,8 +364,8 @@ func TestAReaderChangesNothing(t *testing.T) {
 	}
 }
 
-// TestRecordsShowOnlyWhatIsAskedFor: all requests of accounts once they record, and a watched one.
-func TestRecordsShowOnlyWhatIsAskedFor(t *testing.T) {
+// TestRecordsAreOptIn: nothing is recorded before Record, and only a watched request is traced.
+func TestRecordsAreOptIn(t *testing.T) {
 	b := newBase(1000)
 	s := records{base: b}
 	a := accountAt(b, plan.Pro)
@@ -391,7 +390,7 @@ func TestRecordsShowOnlyWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestASelectionComparesItsOwnPrincipals: those missing on either side and those that differ, by id; the others' are passed over.
+// TestASelectionComparesItsOwnPrincipals: those missing on either side and those that differ, by id; principals of other parts are skipped.
 func TestASelectionComparesItsOwnPrincipals(t *testing.T) {
 	even := selection(func(id uint64) bool { return id%2 == 0 })
 	one := func(id uint64, data string) imagePrincipal { return imagePrincipal{id, []byte(data)} }
@@ -418,7 +417,7 @@ func TestAnAccountRefusesBeforeAnyLimit(t *testing.T) {
 	l := &keyLineage{scopes: 1 << plan.LiteGet}
 	refused := func(key plan.QuotaKey) event.Decision {
 		v := &event.Verdict{}
-		if a.refuses(l, key, v) != v.Final {
+		if a.accountRefused(l, key, v) != v.Final {
 			t.Errorf("%v is final: %v", v.Decision, v.Final)
 		}
 		return v.Decision

@@ -56,7 +56,7 @@ func (l *prices) restore(books, upcoming []*event.BookState) {
 	}
 }
 
-// due is when the next book comes into force.
+// due is when the next book comes into force; never if there is none.
 func (l *prices) due() int64 {
 	if len(l.upcoming) == 0 {
 		return never

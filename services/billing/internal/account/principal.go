@@ -192,7 +192,7 @@ func (s *principals) fail(p *principal) {
 	s.failures.push(principalTime{s.time, p})
 }
 
-// trim forgets the failures and voided writes that nothing needs any more.
+// trim drops expired failures and voided writes; trimAdmitted drops admissions.
 func (s *principals) trim() {
 	for s.failures.len() > 0 && s.failures.first().time+FailureMillis <= s.time {
 		s.trimFailures(s.failures.pop())

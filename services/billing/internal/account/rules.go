@@ -31,8 +31,22 @@ const (
 // message can be folded.
 var ErrRules = errors.New("the journal's rules are newer than this program's")
 
-// set brings a configured price book into force, and the rules that it names. Only the first book needs no agreement. After an
-// applied book, configured ones change only the rules. It reports whether a book came into force.
+// Know makes the fold act as a program that knows no rules after a version. It returns ErrRules if the fold has already reached
+// newer ones.
+func (f *Fold) Know(rules uint32) error {
+	f.newest = rules
+	if f.rules > rules {
+		f.broken = f.unknown(f.rules)
+	}
+	return f.broken
+}
+
+func (f *Fold) unknown(rules uint32) error {
+	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, f.newest)
+}
+
+// set takes a published price book and the rules that it names, and reports whether the book came into force. The first
+// configured book needs no agreement. After an applied book, configured ones change only the rules.
 func (l *prices) set(book *event.PriceBook) bool {
 	if book.Id != "" {
 		return l.apply(book)
@@ -52,8 +66,9 @@ func (l *prices) set(book *event.PriceBook) bool {
 }
 
 // apply takes an applied price book, or withdraws an upcoming one. A withdrawn one is known until its time, so that its
-// message, if it is stored again, does not bring it back. After its time a message that was published before has no effect.
-func (l *prices) apply(book *event.PriceBook) (inForce bool) {
+// message, if it is stored again, does not bring it back. After its time a message that was published before has no effect. It
+// reports whether the book came into force.
+func (l *prices) apply(book *event.PriceBook) bool {
 	if l.rules < Rules4 || l.current == nil || l.substituted(max(book.EffectiveMs, l.time)) {
 		return false
 	}
@@ -92,17 +107,3 @@ func (l *prices) bringIntoForce(b bookFrom) {
 
 // publishedMillis is when a price book was published, by the instance's clock without an offset.
 func publishedMillis(book *event.PriceBook) int64 { return book.StampMs - book.OffsetMs }
-
-// Know makes the fold act as a program that knows no rules after a version. It returns ErrRules if the fold has already reached
-// newer ones.
-func (b *base) Know(rules uint32) error {
-	b.newest = rules
-	if b.rules > rules {
-		b.broken = b.unknown(b.rules)
-	}
-	return b.broken
-}
-
-func (b *base) unknown(rules uint32) error {
-	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, b.newest)
-}

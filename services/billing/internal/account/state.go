@@ -172,7 +172,7 @@ func Restore(s *event.BillingState) (*Fold, error) {
 	return f, nil
 }
 
-// restorer gathers what is ordered across all principals.
+// restorer restores networks and what accounts share with them, and gathers what is ordered across all principals.
 type restorer struct {
 	principals   *principals
 	open, closed []*hold

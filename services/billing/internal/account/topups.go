@@ -28,12 +28,12 @@ type topUps struct {
 	*base
 	alerts   *notifier
 	accounts map[uint64]*account // with a rule
-	due      map[uint64]*account // with a top-up that is to be charged
+	pending  map[uint64]*account // with a top-up that is to be charged
 	wake     int64               // next time at which one may become due although its account does not change
 }
 
 func newTopUps(b *base, alerts *notifier) topUps {
-	return topUps{base: b, alerts: alerts, accounts: map[uint64]*account{}, due: map[uint64]*account{}, wake: never}
+	return topUps{base: b, alerts: alerts, accounts: map[uint64]*account{}, pending: map[uint64]*account{}, wake: never}
 }
 
 // set executes a command that sets an account's rule.
@@ -123,7 +123,7 @@ func (u *topUps) decideFor(a *account) {
 	t := a.topUp
 	if t == nil { // erased
 		delete(u.accounts, a.id)
-		delete(u.due, a.id)
+		delete(u.pending, a.id)
 		return
 	}
 	month := max(a.monthOf(u.base).number, t.Month)
@@ -138,9 +138,9 @@ func (u *topUps) decideFor(a *account) {
 		t.Month, t.SpentMicros = month, spent+t.DueMicros
 	}
 	if t.DueMs != 0 {
-		u.due[a.id] = a
+		u.pending[a.id] = a
 	} else {
-		delete(u.due, a.id)
+		delete(u.pending, a.id)
 	}
 }
 
@@ -149,6 +149,9 @@ func (a *account) topUpPossible() bool {
 	t := a.topUp
 	return t.DueMs == 0 && !t.Off && t.Rule.CreditsMicros > 0 && !a.barred() && a.quarantined == 0 && a.available-a.owed < num.Int64(t.Rule.BelowMicros)
 }
+
+// due is when a top-up may become due although its account does not change; never if there is none.
+func (u *topUps) due() int64 { return u.wake }
 
 // schedule finds the next time at which a top-up may become due.
 func (u *topUps) schedule() {
@@ -169,7 +172,7 @@ func (u *topUps) restore(a *account, t *event.TopUpState) {
 	a.topUp = copyTopUp(t)
 	u.accounts[a.id] = a
 	if t.DueMs != 0 {
-		u.due[a.id] = a
+		u.pending[a.id] = a
 	}
 }
 
@@ -187,7 +190,7 @@ func copyTopUp(t *event.TopUpState) *event.TopUpState {
 // TopUps lists the top-ups that are to be charged, oldest first. Accounts that may not send requests are not charged.
 func (u *topUps) TopUps(q *event.TopUpsQuery) *event.TopUpsAnswer {
 	answer := &event.TopUpsAnswer{}
-	for id, a := range u.due { // sorted below
+	for id, a := range u.pending { // sorted below
 		if t := a.topUp; !a.barred() && a.quarantined == 0 {
 			answer.TopUps = append(answer.TopUps, &event.TopUp{Account: id, Id: t.Last, CreditsMicros: t.DueMicros, TimeMs: t.DueMs})
 		}

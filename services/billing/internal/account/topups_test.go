@@ -274,7 +274,7 @@ func TestNobodyBarredIsCharged(t *testing.T) {
 	h.wantStatus(deleteAccount(alice), ok)
 	h.wait(DeletionMillis*time.Millisecond).wantStatus(eraseAccount(alice), ok)
 	h.wait(70 * 24 * time.Hour).tick()
-	if h.wantTopUps(); len(h.fold.topUps.accounts)+len(h.fold.topUps.due) != 0 || h.fold.topUps.wake != never {
+	if h.wantTopUps(); len(h.fold.topUps.accounts)+len(h.fold.topUps.pending) != 0 || h.fold.topUps.wake != never {
 		t.Errorf("an erased account is watched: %v", h.fold.topUps)
 	}
 }

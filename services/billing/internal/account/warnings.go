@@ -63,7 +63,7 @@ func (w *warnings) Pop() any {
 	return l
 }
 
-// due is the time of the next warning of any account.
+// due is the time of the next warning of any account; never if there is none.
 func (n *notifier) due() int64 {
 	if len(n.warnings) == 0 {
 		return never
