@@ -7,6 +7,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 BINARY  := bin/quire
 # make check and make lint vet the code. go test alone would vet it too, and first analyse all dependencies: 50 s of CPU with a cold cache.
 TEST    := $(GO) test -vet=off
+# Tests wait more than they compute: two packages for each core run at once.
+ATONCE  := -p $(shell expr $$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2) \* 2)
 # Where quire's CPU goes under load, for the compiler. `make profile` renews it; PGO=off builds faster and runs slower.
 PGO     ?= services/standalone/quire.pgo
 
@@ -174,11 +176,14 @@ modules:
 vet: ## compile everything and vet it
 	$(call each,vet,$(GO) vet -tags cluster ./...)
 
+# The packages whose tests take longest begin first.
+LONGEST := ./services/standalone/scenario ./services/standalone ./services/billing
+
 .PHONY: test
 test: ## run all tests
 	$(if $(CI),$(call need,node,nodejs npm))
 	@.ci/steps_test
-	$(TEST) -timeout 10m work
+	$(TEST) $(ATONCE) -timeout 10m $(LONGEST) work
 	@$(MAKE) test-plain
 
 # Writes, reads and settlements, many at a time, after faults and over restarts.
@@ -268,13 +273,13 @@ test-payments: bin/stripe-mock ## hold the requests to Stripe, and our stand-in 
 	$(TEST) -count=1 -timeout 2m -run TestRequestsHaveTheShapes ./pkg/payments/stripe -args -stripe-mock=$(CURDIR)/bin/stripe-mock
 
 # Packages whose goroutines share what they work on. The whole product under the race detector would take an hour.
-RACE ?= $(addprefix ./pkg/,blob/disk document/... host installation journal lifecycle members replica rpc wait) \
-  $(addprefix ./services/billing/,. internal/partition internal/projection internal/webhooks) \
+RACE ?= ./services/billing $(addprefix ./pkg/,journal blob/disk document/... host installation lifecycle members replica rpc wait) \
+  $(addprefix ./services/billing/internal/,partition projection webhooks) \
   $(addprefix ./services/edge/,. internal/bus internal/httpin internal/render)
 
 .PHONY: race
 race: ## run concurrent packages' unit tests with the race detector (needs a C compiler)
-	CGO_ENABLED=1 $(TEST) -race -short -timeout 20m $(RACE)
+	CGO_ENABLED=1 $(TEST) -race -short $(ATONCE) -timeout 20m $(RACE)
 
 .PHONY: chaos
 chaos: ## kill and restart quire under load, many times (ROUNDS=25)
