@@ -6,7 +6,6 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -178,12 +177,12 @@ func Of(a *event.Alert) Payload {
 	case event.AlertType_ALERT_QUOTA:
 		d.QuotaKey, d.Threshold, d.Used, d.Limit = plan.QuotaKey(a.QuotaKey).String(), a.Threshold, a.Used, a.Limit
 	case event.AlertType_ALERT_CAP:
-		d.Threshold, d.Spent, d.Amount = a.Threshold, credits(a.Used), credits(a.Limit)
+		d.Threshold, d.Spent, d.Amount = a.Threshold, plan.Credits(a.Used), plan.Credits(a.Limit)
 		if a.KeyCap {
 			d.Key = apikey.ID(a.Key)
 		}
 	case event.AlertType_ALERT_BALANCE:
-		d.Balance, d.BalanceBelow = credits(a.BalanceMicros), credits(a.BelowMicros)
+		d.Balance, d.BalanceBelow = plan.Credits(a.BalanceMicros), plan.Credits(a.BelowMicros)
 	case event.AlertType_ALERT_KEY:
 		d.Key, d.ExpiresAt, d.DaysBefore = apikey.ID(a.Key), event.FormatTime(a.ExpiresMs), a.DaysBefore
 	case event.AlertType_ALERT_KEY_CREATED, event.AlertType_ALERT_KEY_REVOKED:
@@ -200,7 +199,7 @@ func Of(a *event.Alert) Payload {
 			d.AmountUSD, d.TaxUSD = plan.Dollars(p.AmountCents), plan.Dollars(p.GetTaxCents())
 		}
 		if p.GetCreditsMicros() > 0 {
-			d.Credits = credits(p.GetCreditsMicros())
+			d.Credits = plan.Credits(p.GetCreditsMicros())
 		}
 	case event.AlertType_ALERT_TEST:
 		if len(a.Webhooks) == 1 {
@@ -212,5 +211,3 @@ func Of(a *event.Alert) Payload {
 
 // Encode returns the payload as JSON, always the same bytes for the same alert, because deliveries are signed.
 func Encode(a *event.Alert) ([]byte, error) { return json.Marshal(Of(a)) }
-
-func credits(micros uint64) string { return plan.Micros(num.Int64(micros)).String() }

@@ -4,6 +4,8 @@ package event
 
 import (
 	"fmt"
+
+	"quire.dev/pkg/num"
 )
 
 // Message is any generated message of this package.
@@ -77,3 +79,6 @@ func (d *Document) ListPosition() int64 {
 
 // InlineContentBytes is the largest content in an event. Larger content is a blob.
 const InlineContentBytes = 64 << 10
+
+// Length is the content's size in bytes; 0 for none.
+func (c *Content) Length() int64 { return num.Int64(c.GetSizeBytes()) }

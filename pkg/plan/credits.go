@@ -37,6 +37,9 @@ func (m Micros) String() string {
 	return string(out)
 }
 
+// Credits formats micro-credits with six places, as Micros does.
+func Credits[N num.Integer](micros N) string { return Micros(num.Int64(micros)).String() }
+
 // Short formats an amount of credits for people, without trailing zeros.
 func Short[N uint64 | Micros](micros N) string {
 	return strings.TrimSuffix(strings.TrimRight(Micros(micros).String(), "0"), ".")

@@ -178,7 +178,7 @@ func create(p Policy, state *event.Document, r *event.Request, c *event.Create, 
 
 // storageOf is the change of storage by times the size of d: 1 adds it, -1 frees it.
 func storageOf(p Policy, d *event.Document, times, atMS int64) Storage {
-	size := num.Int64(d.GetContent().GetSizeBytes())
+	size := d.GetContent().Length()
 	if !p.CountsStorage || d.Owner == 0 || size == 0 {
 		return Storage{}
 	}

@@ -3,6 +3,7 @@ package account
 import (
 	"time"
 
+	"quire.dev/pkg/event"
 	"quire.dev/pkg/num"
 )
 
@@ -20,7 +21,7 @@ func monthNumber(n uint32) month {
 
 func monthOf(millis int64) month {
 	t := time.UnixMilli(millis).UTC()
-	return monthNumber(num.Uint32(t.Year()*12 + int(t.Month()) - 1))
+	return monthNumber(event.MonthNumber(t))
 }
 
 // at is the month of millis. It is cheap if that is m.

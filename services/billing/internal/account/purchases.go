@@ -182,5 +182,5 @@ func pageLimit(asked uint32, usual, most int) int {
 	if asked == 0 {
 		return usual
 	}
-	return int(min(asked, num.Uint32(most)))
+	return min(num.Int(asked), most)
 }

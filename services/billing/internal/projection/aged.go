@@ -272,11 +272,7 @@ func ends(rows []AgedRow, next *AgedRow) bool {
 	return last.Sequence != next.Sequence && (len(rows) >= agedRows || monthOf(last.settled) != monthOf(next.settled))
 }
 
-// monthOf is the number of a time's month.
-func monthOf(millis int64) int {
-	t := time.UnixMilli(millis).UTC()
-	return t.Year()*12 + int(t.Month())
-}
+func monthOf(millis int64) uint32 { return event.MonthNumber(time.UnixMilli(millis).UTC()) }
 
 // errLater ends a list.
 var errLater = errors.New("the row is later")

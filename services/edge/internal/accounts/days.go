@@ -158,7 +158,7 @@ func ViewDays(a *event.UsageDaysAnswer, by DaysBy) usageDaysView {
 			sum := sums[at]
 			v := usageDayView{
 				Day:  dayText(d.Day),
-				Used: sum.Used, Overage: sum.Overage, CreditsSpent: plan.Micros(sum.SpentMicros).String(),
+				Used: sum.Used, Overage: sum.Overage, CreditsSpent: plan.Credits(sum.SpentMicros),
 			}
 			if by.QuotaKey {
 				v.QuotaKey = new(plan.QuotaKey(at.quotaKey).String())

@@ -113,7 +113,7 @@ func ViewExplained(e *event.ExplainAnswer) ExplainedView {
 		Anonymous: e.Anonymous, QuotaKey: plan.QuotaKey(e.QuotaKey).String(), Time: endpoint.FormatTime(e.TimeMs),
 		Decision: DecisionName(v), ChargeSource: chargeName(e.Charge, v.GetLimit()), Settlement: endpoint.OptionalText(e.Settlement),
 		Limit: v.GetLimit(), UsedBefore: e.UsedBefore, UsedAfter: e.UsedAfter,
-		Price: endpoint.Credits(e.PriceMicros), Cost: endpoint.Credits(e.CostMicros), PricesSince: endpoint.FormatTime(e.BookMs), Explanation: InWords(e) + " " + recordedAt(e),
+		Price: plan.Credits(e.PriceMicros), Cost: plan.Credits(e.CostMicros), PricesSince: endpoint.FormatTime(e.BookMs), Explanation: InWords(e) + " " + recordedAt(e),
 		Grants:  make([]grantUseView, 0, len(e.Grants)),
 		Journal: positionView{Stream: e.Stream, Sequence: e.Sequence, Index: &e.Index},
 	}
@@ -127,11 +127,11 @@ func ViewExplained(e *event.ExplainAnswer) ExplainedView {
 		out.Tier = new(plan.Tier(v.GetTier()).String())
 	}
 	if e.Charge == event.ChargeSource_CHARGE_CREDITS && v.GetCharge() == e.Charge {
-		out.BalanceAfter = new(endpoint.Credits(v.GetBalanceMicros()))
+		out.BalanceAfter = new(plan.Credits(v.GetBalanceMicros()))
 	}
 	for _, g := range e.Grants {
 		out.Grants = append(out.Grants, grantUseView{
-			Grant: strconv.FormatUint(g.Grant, 10), Amount: endpoint.Credits(g.AmountMicros), Reason: g.Reason,
+			Grant: strconv.FormatUint(g.Grant, 10), Amount: plan.Credits(g.AmountMicros), Reason: g.Reason,
 		})
 	}
 	if e.SettlementSequence != 0 {

@@ -8,7 +8,6 @@ import (
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/plan"
-	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/pages"
 )
 
@@ -101,9 +100,9 @@ func (w *wording) paid() {
 		w.say("The quota was used up, so it was paid with credits. Then another request failed and was refunded, which made room in the "+
 			"quota (message %d). The credits were refunded, and the request is free.", w.ReturnedSequence)
 	case w.Charge == event.ChargeSource_CHARGE_CREDITS:
-		w.say("The quota was used up, so it cost %s credits, paid from %s.", endpoint.Credits(w.CostMicros), w.grants())
+		w.say("The quota was used up, so it cost %s credits, paid from %s.", plan.Credits(w.CostMicros), w.grants())
 		if w.v.GetCharge() == w.Charge {
-			w.say("Balance afterwards: %s credits.", endpoint.Credits(w.v.GetBalanceMicros()))
+			w.say("Balance afterwards: %s credits.", plan.Credits(w.v.GetBalanceMicros()))
 		}
 	case w.Charge == event.ChargeSource_CHARGE_QUOTA && !w.Anonymous:
 		w.say("It was within the quota and cost nothing.")
@@ -119,7 +118,7 @@ func (w *wording) grants() string {
 	}
 	parts := make([]string, 0, len(w.Grants))
 	for _, g := range w.Grants {
-		parts = append(parts, fmt.Sprintf("grant “%s” (%s)", g.Reason, endpoint.Credits(g.AmountMicros)))
+		parts = append(parts, fmt.Sprintf("grant “%s” (%s)", g.Reason, plan.Credits(g.AmountMicros)))
 	}
 	return strings.Join(parts, " and ")
 }
@@ -137,7 +136,7 @@ func (w *wording) refusal() string {
 		case w.PriceMicros == 0:
 			return fmt.Sprintf("%s in %s were used, and the %s plan has no price for more", limit, month, plan.Tier(w.v.Tier).Title(w.v.Plan))
 		}
-		return fmt.Sprintf("%s in %s were used, and the balance was below the price of %s credits", limit, month, endpoint.Credits(w.PriceMicros))
+		return fmt.Sprintf("%s in %s were used, and the balance was below the price of %s credits", limit, month, plan.Credits(w.PriceMicros))
 	case event.Decision_PLAN_UPGRADE_REQUIRED:
 		return fmt.Sprintf("%s is not available on the %s plan", w.key, plan.Tier(w.v.Tier).Title(w.v.Plan))
 	case event.Decision_ANONYMOUS_LIMIT:
@@ -169,7 +168,7 @@ func (w *wording) refusal() string {
 			whose = "key"
 		}
 		passed := fmt.Sprintf("its price of %s credits would have exceeded the %s's spending cap of %s credits %s",
-			endpoint.Credits(w.PriceMicros), whose, endpoint.Credits(w.v.Cap.GetAmountMicros()), capPeriod(w.v.Cap.GetPeriod()))
+			plan.Credits(w.PriceMicros), whose, plan.Credits(w.v.Cap.GetAmountMicros()), capPeriod(w.v.Cap.GetPeriod()))
 		if w.v.Held {
 			passed += held
 		}

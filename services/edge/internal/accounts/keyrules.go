@@ -100,7 +100,7 @@ func viewAPIKey(k *event.ApiKey, now time.Time) apiKeyView {
 	}
 	for _, u := range k.Usage {
 		out.Usage[plan.QuotaKey(u.QuotaKey).String()] = keyCountView{
-			Used: u.Used, Overage: u.Overage, CreditsSpent: endpoint.Credits(u.SpentMicros),
+			Used: u.Used, Overage: u.Overage, CreditsSpent: plan.Credits(u.SpentMicros),
 		}
 	}
 	return out
@@ -111,7 +111,7 @@ func viewCap(c *event.CapStatus) *capView {
 		return nil
 	}
 	return &capView{
-		Amount: endpoint.Credits(c.Cap.GetAmountMicros()), Period: endpoint.CapPeriodName(c.Cap.GetPeriod()), Spent: endpoint.Credits(c.SpentMicros),
+		Amount: plan.Credits(c.Cap.GetAmountMicros()), Period: endpoint.CapPeriodName(c.Cap.GetPeriod()), Spent: plan.Credits(c.SpentMicros),
 		ResetAt: endpoint.OptionalTime(c.ResetMs),
 	}
 }

@@ -276,7 +276,7 @@ func ViewLedger(l *event.LedgerAnswer) ledgerView {
 	for _, e := range l.Entries {
 		out.Entries = append(out.Entries, entryView{
 			ID: e.Id, Time: endpoint.FormatTime(e.TimeMs), Type: ledgerType(e.Type), QuotaKey: quotaKeyName(e.QuotaKey),
-			Amount: plan.Micros(e.AmountMicros).String(), Balance: endpoint.Credits(e.BalanceMicros),
+			Amount: plan.Credits(e.AmountMicros), Balance: plan.Credits(e.BalanceMicros),
 			RequestID: endpoint.RequestIDText(e.RequestId), Reason: endpoint.OptionalText(e.Reason), SettledAt: endpoint.FormatTime(e.SettledMs),
 			Period: periodText(e.Month), Payment: endpoint.OptionalText(e.Payment), Actor: endpoint.OptionalText(e.Actor),
 		})

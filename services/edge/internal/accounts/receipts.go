@@ -126,7 +126,7 @@ func viewChained(number uint64, hash [32]byte, data *[event.EntryBytes]byte) cha
 	view := chainedEntryView{
 		Number: number, Receipt: *receiptText(number, hash[:]), Entry: hex.EncodeToString(data[:]), Kind: entryKind(e.Kind),
 		Time: endpoint.FormatTime(e.TimeMs), Month: fmt.Sprintf("%d-%02d", e.Month/100, e.Month%100), QuotaKey: quotaKeyName(uint32(e.QuotaKey)),
-		Amount: plan.Micros(e.Micros).String(),
+		Amount: plan.Credits(e.Micros),
 	}
 	if e.Request != (event.RequestID{}) {
 		view.RequestID = new(e.Request.String())

@@ -271,7 +271,7 @@ func ViewRequest(r *event.RecentRequest, keyName string) recentRequestView {
 		RequestID: endpoint.Optional(endpoint.RequestIDText(r.RequestId)),
 		Time:      endpoint.FormatTime(r.TimeMs), QuotaKey: plan.QuotaKey(r.QuotaKey).String(), Key: apikey.ID(r.Key),
 		Decision: requestDecision(r), Status: endpoint.OptionalText(r.Status),
-		ChargeSource: chargeName(r.Charge, 0), Cost: endpoint.Credits(r.CostMicros), KeyName: endpoint.OptionalText(keyName),
+		ChargeSource: chargeName(r.Charge, 0), Cost: plan.Credits(r.CostMicros), KeyName: endpoint.OptionalText(keyName),
 		Method: endpoint.OptionalText(r.Method), Path: endpoint.OptionalText(r.Path), SourceAddress: endpoint.OptionalText(r.SourceAddress),
 		ClientRequestID: endpoint.OptionalText(r.ClientRequestId),
 	}

@@ -183,20 +183,20 @@ func viewPeriods(a *event.StatementAnswer, month time.Duration) []statementPerio
 
 func viewLine(l *event.StatementLine) statementLineView {
 	v := statementLineView{
-		Limit: l.Limit, Used: l.Used, Free: l.Used - min(l.Paid, l.Used), Paid: l.Paid, Amount: endpoint.Credits(l.AmountMicros),
+		Limit: l.Limit, Used: l.Used, Free: l.Used - min(l.Paid, l.Used), Paid: l.Paid, Amount: plan.Credits(l.AmountMicros),
 	}
 	if l.Overage {
-		v.Price = new(endpoint.Credits(l.PriceMicros))
+		v.Price = new(plan.Credits(l.PriceMicros))
 	}
 	return v
 }
 
 func viewStatementCredits(c *event.StatementCredits) statementCreditsView {
 	return statementCreditsView{
-		Opening: plan.Micros(c.GetOpeningMicros()).String(), Granted: endpoint.Credits(c.GetGrantedMicros()),
-		Refunded: endpoint.Credits(c.GetRefundedMicros()), Adjusted: plan.Micros(c.GetAdjustedMicros()).String(),
-		Expired: endpoint.Credits(c.GetExpiredMicros()), Charged: endpoint.Credits(c.GetChargedMicros()),
-		Closing: plan.Micros(c.GetClosingMicros()).String(), Pending: plan.Micros(c.GetPendingMicros()).String(),
+		Opening: plan.Credits(c.GetOpeningMicros()), Granted: plan.Credits(c.GetGrantedMicros()),
+		Refunded: plan.Credits(c.GetRefundedMicros()), Adjusted: plan.Credits(c.GetAdjustedMicros()),
+		Expired: plan.Credits(c.GetExpiredMicros()), Charged: plan.Credits(c.GetChargedMicros()),
+		Closing: plan.Credits(c.GetClosingMicros()), Pending: plan.Credits(c.GetPendingMicros()),
 	}
 }
 
@@ -225,7 +225,7 @@ func ViewStatement(account event.AccountID, a *event.StatementAnswer, start time
 	out := statementView{
 		Success: endpoint.Succeeded(), Number: StatementNumber(account, a.Period), Period: a.Period, Closed: a.Closed, Tier: plan.Tier(a.Tier).Name(a.Plan),
 		Start: endpoint.FormatTime(start.UnixMilli()), End: endpoint.FormatTime(start.AddDate(0, 1, 0).UnixMilli()),
-		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: endpoint.Credits(a.SpentMicros),
+		Usage: make(map[string]statementUsageView, plan.KeyCount), CreditsSpent: plan.Credits(a.SpentMicros),
 		Periods: viewPeriods(a, start.AddDate(0, 1, 0).Sub(start)), Credits: viewStatementCredits(a.Credits),
 		FeesUSD: plan.Dollars(a.FeesCents),
 		Storage: statementStorageView{
@@ -239,13 +239,13 @@ func ViewStatement(account event.AccountID, a *event.StatementAnswer, start time
 		out.Storage.ByteMilliseconds = new(byteMilliseconds(a.StorageByteMsHigh, a.StorageByteMsLow).String())
 	}
 	for _, k := range plan.QuotaKeys() {
-		out.Usage[k.String()] = statementUsageView{CreditsSpent: endpoint.Credits(0), CreditsRefunded: endpoint.Credits(0)}
+		out.Usage[k.String()] = statementUsageView{CreditsSpent: plan.Credits(0), CreditsRefunded: plan.Credits(0)}
 	}
 	for _, k := range a.Usage {
 		out.Requests += k.Used
 		out.Usage[plan.QuotaKey(k.QuotaKey).String()] = statementUsageView{
-			Requests: k.Used, Overage: k.Overage, CreditsSpent: endpoint.Credits(k.SpentMicros),
-			CreditsRefunded: endpoint.Credits(k.RefundedMicros),
+			Requests: k.Used, Overage: k.Overage, CreditsSpent: plan.Credits(k.SpentMicros),
+			CreditsRefunded: plan.Credits(k.RefundedMicros),
 		}
 	}
 	return out

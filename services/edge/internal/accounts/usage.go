@@ -88,7 +88,7 @@ func ViewUsage(u *event.UsageAnswer, email string) usageView {
 		Account: viewUser(u, email),
 		Period:  periodView{Start: endpoint.FormatTime(u.PeriodStartMs), End: endpoint.FormatTime(u.PeriodEndMs)},
 		Usage:   make(map[string]keyUsageView, plan.KeyCount),
-		Credits: creditsView{Balance: endpoint.Credits(u.BalanceMicros), SpentThisPeriod: endpoint.Credits(u.SpentMicros)},
+		Credits: creditsView{Balance: plan.Credits(u.BalanceMicros), SpentThisPeriod: plan.Credits(u.SpentMicros)},
 		Storage: storageView{
 			UsedBytes: u.StorageUsedBytes, FreeBytes: u.StorageFreeBytes, AverageBytes: u.StorageAverageBytes,
 			OverageUSD: plan.Dollars(u.StorageOverageCents),
@@ -97,7 +97,7 @@ func ViewUsage(u *event.UsageAnswer, email string) usageView {
 	}
 	for _, k := range u.Usage {
 		out.Usage[plan.QuotaKey(k.QuotaKey).String()] = keyUsageView{
-			Used: k.Used, Limit: k.Limit, Remaining: k.Remaining, Overage: k.Overage, CreditsSpent: endpoint.Credits(k.SpentMicros), CreditsRefunded: endpoint.Credits(k.RefundedMicros),
+			Used: k.Used, Limit: k.Limit, Remaining: k.Remaining, Overage: k.Overage, CreditsSpent: plan.Credits(k.SpentMicros), CreditsRefunded: plan.Credits(k.RefundedMicros),
 		}
 	}
 	return out

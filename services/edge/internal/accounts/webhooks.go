@@ -3,6 +3,8 @@ package accounts
 import (
 	"slices"
 
+	"quire.dev/pkg/plan"
+
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/alert"
@@ -44,7 +46,7 @@ func viewWebhook(w Webhook) webhookView {
 		out.Thresholds = alert.DefaultThresholds()
 	}
 	if rules.BalanceBelowMicros != 0 {
-		out.BalanceBelow = new(endpoint.Credits(rules.BalanceBelowMicros))
+		out.BalanceBelow = new(plan.Credits(rules.BalanceBelowMicros))
 	}
 	return out
 }

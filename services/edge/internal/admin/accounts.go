@@ -219,7 +219,7 @@ func (s *Admin) grantCredits(c *endpoint.Call) error {
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(o.BalanceMicros)})
+	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: plan.Credits(o.BalanceMicros)})
 }
 
 // Granted grants or withdraws credits of the account in the path.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"quire.dev/pkg/plan"
+
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
@@ -27,7 +29,7 @@ func (s *Admin) correction(c *endpoint.Call, account event.AccountID, command *e
 	if err != nil {
 		return err
 	}
-	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(o.BalanceMicros)})
+	return s.JSON(c.Ctx, fiber.StatusOK, grantedView{Success: endpoint.Succeeded(), Balance: plan.Credits(o.BalanceMicros)})
 }
 
 // refundInput is what a refund corrects: one request, or a month's requests of a quota key.
@@ -93,10 +95,8 @@ func monthField(name string, v input.Value) (uint32, error) {
 		return 0, err
 	}
 	start, err := accounts.ParsePeriod(text)
-	return monthNumber(start), err
+	return event.MonthNumber(start), err
 }
-
-func monthNumber(t time.Time) uint32 { return num.Uint32(t.Year()*12 + int(t.Month()) - 1) }
 
 // priceRefund finds in the ledger what a request has cost, when, and what of it was refunded.
 func (s *Admin) priceRefund(account event.AccountID, in refundInput) error {
@@ -107,7 +107,7 @@ func (s *Admin) priceRefund(account event.AccountID, in refundInput) error {
 	if paid.Micros <= 0 {
 		return endpoint.FailedAt("requestId", fault.NotRefundable, "This account has paid no credits for such a request.")
 	}
-	in.Month, in.QuotaKey, in.AmountMicros = monthNumber(time.UnixMilli(paid.At).UTC()), paid.QuotaKey, paid.Micros
+	in.Month, in.QuotaKey, in.AmountMicros = event.MonthNumber(time.UnixMilli(paid.At).UTC()), paid.QuotaKey, paid.Micros
 	if in.takeBack { // of a repeat, nothing is left to take back, and billing has its outcome
 		in.AmountMicros = -cmp.Or(paid.Refunded, paid.Micros)
 	}

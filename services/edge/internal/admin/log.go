@@ -116,7 +116,7 @@ func viewAdminEntry(e *event.AdminEntry) adminEntryView {
 		out.Tier = new(plan.Tier(e.Tier).Name(e.Plan))
 	}
 	if e.AmountMicros != 0 {
-		out.Amount = new(plan.Micros(e.AmountMicros).String())
+		out.Amount = new(plan.Credits(e.AmountMicros))
 	}
 	if e.ExpiresMs != 0 {
 		out.ExpiresAt = new(endpoint.FormatTime(e.ExpiresMs))

@@ -25,7 +25,7 @@ func TestAnswersForAdminsHaveTheDescribedShape(t *testing.T) {
 	}{
 		{"AccountCreated", accountCreatedView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", "max"), APIKey: "qk_x"}},
 		{"TierSet", tierSetView{Success: endpoint.Succeeded(), Account: accounts.ViewAccount(7, "a@b.example", "admin")}},
-		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: endpoint.Credits(1)}},
+		{"Granted", grantedView{Success: endpoint.Succeeded(), Balance: plan.Credits(1)}},
 		{"Audit", ViewAudit(event.NewRequestID(), &bus.Audit{Ended: true, Partitions: []*event.AuditAnswer{
 			{
 				Partition: 0, LiveHash: []byte{1}, ReplayHash: []byte{1}, ComparedSequence: 3, Tables: []*event.AuditTable{{Table: "ledger", Rows: 2, Differences: 1}},

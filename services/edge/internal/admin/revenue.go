@@ -98,12 +98,12 @@ func (s *Admin) Revenue() (*Revenue, error) {
 			out.FailedPayments = append(out.FailedPayments, failedCharge(f))
 		}
 	}
-	out.Outstanding.Credits, out.Owed.Credits = endpoint.Credits(outstanding), endpoint.Credits(owed)
+	out.Outstanding.Credits, out.Owed.Credits = plan.Credits(outstanding), plan.Credits(owed)
 	for _, period := range slices.Backward(slices.Sorted(maps.Keys(months))) {
 		m := months[period]
 		out.Months = append(out.Months, MonthRevenue{
 			Period: period, Payments: m.Payments, Amount: plan.Dollars(m.AmountCents), Tax: plan.Dollars(m.TaxCents),
-			Refunded: plan.Dollars(m.ReversedCents), Credits: endpoint.Credits(m.CreditsMicros),
+			Refunded: plan.Dollars(m.ReversedCents), Credits: plan.Credits(m.CreditsMicros),
 		})
 	}
 	slices.SortFunc(out.FailedPayments, func(a, b FailedCharge) int {

@@ -11,7 +11,6 @@ import (
 
 	"quire.dev/pkg/apikey"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/pages"
 )
@@ -414,7 +413,7 @@ func (v View) ticks(step, top uint64) (out []Tick) {
 // tick formats a value of the y-axis, a multiple of step. All have as many places as step.
 func (v View) tick(n, step uint64) string {
 	if v.Credits && n > 0 {
-		places := len(strings.TrimRight(plan.Micros(num.Int64(step)).String(), "0")) - len(plan.Micros(num.Int64(step)).String())
+		places := len(strings.TrimRight(plan.Credits(step), "0")) - len(plan.Credits(step))
 		text := credits(n)
 		return strings.TrimSuffix(text[:len(text)+places], ".")
 	}

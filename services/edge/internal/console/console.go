@@ -366,7 +366,7 @@ func credits[N int64 | uint64](micros N) string {
 	if micros < 0 {
 		return "\u2212" + credits(uint64(-micros))
 	}
-	whole, rest, _ := strings.Cut(plan.Micros(micros).String(), ".")
+	whole, rest, _ := strings.Cut(plan.Credits(micros), ".")
 	for i := len(whole) - 3; i > 0; i -= 3 {
 		whole = whole[:i] + "," + whole[i:]
 	}

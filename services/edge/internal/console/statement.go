@@ -151,18 +151,17 @@ type balanceRow struct {
 // Balance leads from the balance at the month's beginning to the one at its end.
 func (s *Statement) Balance() []balanceRow {
 	c := s.Answer.Credits
-	signed := func(micros int64) string { return plan.Micros(micros).String() }
 	rows := []balanceRow{
-		{"Opening balance", signed(c.GetOpeningMicros()), true},
-		{"Grants and payments", signed(num.Int64(c.GetGrantedMicros())), false},
-		{"Refunds of failed calls", signed(num.Int64(c.GetRefundedMicros())), false},
-		{"Adjustments by an admin", signed(c.GetAdjustedMicros()), false},
-		{"Expired", signed(-num.Int64(c.GetExpiredMicros())), false},
-		{"Charges", signed(-num.Int64(c.GetChargedMicros())), false},
-		{"Closing balance", signed(c.GetClosingMicros()), true},
+		{"Opening balance", plan.Credits(c.GetOpeningMicros()), true},
+		{"Grants and payments", plan.Credits(c.GetGrantedMicros()), false},
+		{"Refunds of failed calls", plan.Credits(c.GetRefundedMicros()), false},
+		{"Adjustments by an admin", plan.Credits(c.GetAdjustedMicros()), false},
+		{"Expired", plan.Credits(-num.Int64(c.GetExpiredMicros())), false},
+		{"Charges", plan.Credits(-num.Int64(c.GetChargedMicros())), false},
+		{"Closing balance", plan.Credits(c.GetClosingMicros()), true},
 	}
 	if pending := c.GetPendingMicros(); pending != 0 {
-		rows = append(rows, balanceRow{"Pending, for requests in flight", signed(-pending), false})
+		rows = append(rows, balanceRow{"Pending, for requests in flight", plan.Credits(-pending), false})
 	}
 	return rows
 }

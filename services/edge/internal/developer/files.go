@@ -11,7 +11,6 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
@@ -131,7 +130,7 @@ func (s *API) SendFile(c *endpoint.Call, doc *event.Document, conditions headers
 // SendContent answers with a document's content, or the part that Range asks for.
 func (s *API) SendContent(c *endpoint.Call, doc *event.Document, v headers.Validators) error {
 	err := headers.WriteRange(c.Ctx, &headers.Ranged{
-		Size: num.Int64(doc.GetContent().GetSizeBytes()), Validators: v,
+		Size: doc.GetContent().Length(), Validators: v,
 		Open: func(offset, length int64) (io.ReadCloser, error) {
 			return s.contents.OpenBody(c, doc.GetContent(), offset, length, c.Get(fiber.HeaderRange) != "")
 		},
@@ -149,7 +148,7 @@ func (s *API) fileMembers(o endpoint.Object, doc *event.Document) endpoint.Objec
 }
 
 func fileFacts(o endpoint.Object, doc *event.Document) endpoint.Object {
-	return o.Str("name", doc.Title).Int("size", num.Int64(doc.GetContent().GetSizeBytes())).Str("contentType", doc.ContentType).
+	return o.Str("name", doc.Title).Int("size", doc.GetContent().Length()).Str("contentType", doc.ContentType).
 		Str("sha256", fileTag(doc))
 }
 

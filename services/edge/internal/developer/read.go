@@ -245,7 +245,7 @@ func (s *API) RequirePassword(c *endpoint.Call, doc *event.Document, password st
 // first, since the burn deletes it. fault.VersionMismatch means that the document has changed since doc was read.
 func (s *API) Burn(c *endpoint.Call, d event.Domain, doc *event.Document, account event.AccountID) ([]byte, error) {
 	if doc.GetContent().GetBlob() != "" {
-		if err := s.http.Reserve(c.Ctx, num.Int64(doc.Content.SizeBytes)); err != nil {
+		if err := s.http.Reserve(c.Ctx, doc.Content.Length()); err != nil {
 			return nil, err
 		}
 	}
@@ -285,7 +285,7 @@ func (r *reading) answer(f *found) error {
 	if err := endpoint.Send(r.c.Ctx, fiber.StatusOK, nil); err != nil {
 		return err
 	}
-	stream := contents.NewEscapingReader(head, f.stream, num.Int64(doc.Content.SizeBytes), r.s.afterContent(nil, r.k, doc, &f.receipt))
+	stream := contents.NewEscapingReader(head, f.stream, doc.Content.Length(), r.s.afterContent(nil, r.k, doc, &f.receipt))
 	r.c.Context().Response.SetBodyStream(stream, -1)
 	return nil
 }
@@ -297,7 +297,7 @@ func (s *API) afterContent(o endpoint.Object, k *kind.Kind, doc *event.Document,
 
 // textFacts adds the members of a text that lists show too, from visibility on.
 func (s *API) textFacts(o endpoint.Object, k *kind.Kind, doc *event.Document) endpoint.Object {
-	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", num.Int64(doc.GetContent().GetSizeBytes())).
+	o = o.Str("visibility", event.Visibility(doc.Visibility).String()).Int("size", doc.GetContent().Length()).
 		Int("version", num.Int64(doc.Version)).Key("tags")
 	o = append(o, '[')
 	for i, tag := range doc.Tags {

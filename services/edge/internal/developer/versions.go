@@ -54,7 +54,7 @@ func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 // ListedVersion adds a version as lists show it: without its content.
 func ListedVersion(o endpoint.Object, v *event.Document) endpoint.Object {
 	return append(o, '{').Int("version", num.Int64(v.Version)).Str("title", v.Title).Str("language", v.Language).
-		Int("size", num.Int64(v.GetContent().GetSizeBytes())).Time("createdAt", v.UpdatedMs).End()
+		Int("size", v.GetContent().Length()).Time("createdAt", v.UpdatedMs).End()
 }
 
 // versionsQuery parses the parameters of a list of versions. scope binds its cursors to the text and the account.

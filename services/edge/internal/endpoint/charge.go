@@ -243,7 +243,7 @@ func capReached(v *bus.Verdict) *fault.Error {
 	if p := v.Cap.GetPeriod(); p != event.CapPeriod_CAP_TOTAL {
 		period = "a " + CapPeriodName(p)
 	}
-	return fault.New(fault.SpendingCapReached, "%s spending cap of %s credits %s is reached.", whose, Credits(v.Cap.GetAmountMicros()), period)
+	return fault.New(fault.SpendingCapReached, "%s spending cap of %s credits %s is reached.", whose, plan.Credits(v.Cap.GetAmountMicros()), period)
 }
 
 // resetMs is when a refusal ends, as a whole second. Billing rounded the wait up to whole seconds from now, so the end of a day

@@ -9,7 +9,6 @@ import (
 	"github.com/valyala/fasthttp"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/bus"
 )
@@ -97,8 +96,8 @@ func (r *Receipt) SetHeaders(h *fasthttp.ResponseHeader) {
 		h.SetCanonical([]byte(HeaderRateLimit), strconv.AppendInt(append(b, ";t="...), q.ResetSeconds, 10))
 	}
 	if r.Source == SourceCredits {
-		h.Set(HeaderCreditsCost, plan.Micros(num.Int64(r.CostMicros)).String())
-		h.Set(HeaderCreditsBalance, plan.Micros(num.Int64(r.BalanceMicros)).String())
+		h.Set(HeaderCreditsCost, plan.Credits(r.CostMicros))
+		h.Set(HeaderCreditsBalance, plan.Credits(r.BalanceMicros))
 	}
 	if r.Source != "" {
 		h.Set(HeaderChargeSource, string(r.Source))

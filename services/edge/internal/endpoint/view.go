@@ -46,6 +46,3 @@ type Success struct {
 
 // Succeeded is how a success begins.
 func Succeeded() Success { return Success{Success: true, Remaining: plan.Unlimited} }
-
-// Credits formats an amount of credits for the API.
-func Credits[N int | int64 | uint64](micros N) string { return plan.Micros(micros).String() }

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 )
 
@@ -33,7 +32,7 @@ func creditsText(micros uint64) string {
 		step /= 10
 	}
 	rounded := (micros + step/2) / step * step
-	whole, rest, _ := strings.Cut(plan.Micros(num.Int64(rounded)).String(), ".")
+	whole, rest, _ := strings.Cut(plan.Credits(rounded), ".")
 	rest = strings.TrimRight(rest, "0")
 	switch {
 	case rest == "":

@@ -84,7 +84,7 @@ func (p *Purchases) viewPlan(now *event.PlanAnswer, book *plan.Book) planView {
 	tier := plan.Tier(now.Tier)
 	out := planView{
 		Success: endpoint.Succeeded(), Plan: tier.Name(now.Plan), MonthlyFee: plan.Dollars(book.Plans[tier].FeeCents),
-		Balance: plan.Micros(now.BalanceMicros).String(), CreditPrice: book.CreditPrice.String(),
+		Balance: plan.Credits(now.BalanceMicros), CreditPrice: book.CreditPrice.String(),
 		TopUp:    viewTopUp(now.TopUp),
 		Payments: paymentsView{p.Online(), endpoint.OptionalText(p.cfg.Contact)},
 	}
@@ -139,8 +139,8 @@ func viewTopUp(t *event.TopUpState) *topUpView {
 		return nil
 	}
 	return &topUpView{
-		Below: endpoint.Credits(rule.BelowMicros), Credits: endpoint.Credits(rule.CreditsMicros), MonthlyLimit: endpoint.Credits(rule.MonthMicros),
-		ThisMonth: endpoint.Credits(t.SpentMicros), Status: TopUpStatus(t), Failure: endpoint.OptionalText(t.Reason),
+		Below: plan.Credits(rule.BelowMicros), Credits: plan.Credits(rule.CreditsMicros), MonthlyLimit: plan.Credits(rule.MonthMicros),
+		ThisMonth: plan.Credits(t.SpentMicros), Status: TopUpStatus(t), Failure: endpoint.OptionalText(t.Reason),
 	}
 }
 
@@ -324,8 +324,8 @@ func (p *Purchases) list(c *endpoint.Call) error {
 
 func viewPayment(s *event.PaymentState) paymentView {
 	out := paymentView{
-		ID: s.Id, Number: s.Number, Time: endpoint.FormatTime(s.TimeMs), Provider: s.Provider, Credits: endpoint.Credits(s.CreditsMicros),
-		Reversed: endpoint.Credits(s.ReversedMicros), Plan: endpoint.OptionalText(s.Plan), TopUp: s.TopUp != 0,
+		ID: s.Id, Number: s.Number, Time: endpoint.FormatTime(s.TimeMs), Provider: s.Provider, Credits: plan.Credits(s.CreditsMicros),
+		Reversed: plan.Credits(s.ReversedMicros), Plan: endpoint.OptionalText(s.Plan), TopUp: s.TopUp != 0,
 	}
 	if s.AmountCents > 0 {
 		out.Amount, out.Tax, out.Refunded = new(plan.Dollars(s.AmountCents)), new(plan.Dollars(s.TaxCents)), new(plan.Dollars(s.ReversedCents))

@@ -8,7 +8,6 @@ import (
 	"unicode/utf8"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
@@ -76,14 +75,14 @@ func (s *Readers) contentOrigin() string {
 }
 
 func (s *Readers) beginning(doc *event.Document) ([]byte, error) {
-	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(developer.SniffBytes, num.Int64(doc.GetContent().GetSizeBytes())))
+	begin, err := s.contents.LoadBeginning(s.ctx, doc.GetContent(), min(developer.SniffBytes, doc.GetContent().Length()))
 	return begin, contents.DeletedSince(err)
 }
 
 // showTextFile shows a text file, in the language of its name and content.
 func (s *Readers) showTextFile(c *endpoint.Call, shown *pages.File) error {
 	content := shown.Document.GetContent()
-	size := num.Int64(content.GetSizeBytes())
+	size := content.Length()
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return err
 	}

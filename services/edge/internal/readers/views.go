@@ -12,7 +12,6 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/contents"
 	"quire.dev/services/edge/internal/developer"
@@ -281,14 +280,14 @@ func (s *Readers) renderView(renderer *render.Renderer, content string, shown *p
 
 // excerpt is the first pageBytes of a content, cut at a character.
 func (s *Readers) excerpt(c *endpoint.Call, content *event.Content) (text []byte, truncated bool, err error) {
-	size := min(num.Int64(content.GetSizeBytes()), pageBytes)
+	size := min(content.Length(), pageBytes)
 	if content.GetBlob() == "" {
 		return content.GetInline(), false, nil
 	}
 	if err := s.http.Reserve(c.Ctx, size); err != nil {
 		return nil, false, err
 	}
-	truncated = num.Int64(content.GetSizeBytes()) > size
+	truncated = content.Length() > size
 	if truncated { // only the whole content has a hash
 		if err := s.contents.Check(content, c.HungUp); err != nil {
 			return nil, false, contents.DeletedSince(err)

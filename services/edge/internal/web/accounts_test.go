@@ -142,7 +142,7 @@ func TestDollarsAndCredits(t *testing.T) {
 			t.Errorf("%d cents are %s", cents, got)
 		}
 	}
-	if got := endpoint.Credits(uint64(plan.Credit)/2 + 1); got != "0.500001" {
+	if got := plan.Credits(uint64(plan.Credit)/2 + 1); got != "0.500001" {
 		t.Error(got)
 	}
 }

@@ -130,15 +130,13 @@ func printBills(to io.Writer, title string, list []billing.Repriced) {
 		}
 		a, b := r.Was, r.WouldBe
 		fmt.Fprintf(table, "%s\t%s\t$%s\t$%s\t%s\t%s\t%d\t%d\t%d\t%d\t\n", name, b.Plan, plan.Dollars(a.Cents()), plan.Dollars(b.Cents()),
-			credits(a), credits(b), a.Requests, b.Requests, a.Refused, b.Refused)
+			plan.Credits(a.SpentMicros), plan.Credits(b.SpentMicros), a.Requests, b.Requests, a.Refused, b.Refused)
 	}
 	_ = table.Flush() // as with fmt.Fprint
 	if more := len(list) - shownRepriced; more > 0 {
 		fmt.Fprintf(to, "and %d more: --json prints all\n", more)
 	}
 }
-
-func credits(b billing.Bill) string { return plan.Micros(num.Int64(b.SpentMicros)).String() }
 
 // billView is a bill in JSON.
 type billView struct {
@@ -153,7 +151,7 @@ type billView struct {
 }
 
 func viewBill(b billing.Bill) billView {
-	return billView{b.Plan, b.Requests, b.Refused, credits(b), plan.Dollars(b.SpentCents), plan.Dollars(b.FeesCents), plan.Dollars(b.StorageCents), plan.Dollars(b.Cents())}
+	return billView{b.Plan, b.Requests, b.Refused, plan.Credits(b.SpentMicros), plan.Dollars(b.SpentCents), plan.Dollars(b.FeesCents), plan.Dollars(b.StorageCents), plan.Dollars(b.Cents())}
 }
 
 // repricedView is an account in JSON, or the sum of all without its id.

@@ -267,7 +267,7 @@ func compare(f *console.Fold, e *event.ExplainAnswer, recorded *event.RecentRequ
 		f.Compare("Paid by", log.ChargeSource, again.ChargeSource)
 		f.Compare("Credits", log.Cost, again.Cost)
 	}
-	f.Compare("Credits in the ledger", plan.Micros(paid).String(), endpoint.Credits(e.CostMicros))
+	f.Compare("Credits in the ledger", plan.Credits(paid), plan.Credits(e.CostMicros))
 }
 
 // figureLeft formats a number of remaining requests.

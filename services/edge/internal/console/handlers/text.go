@@ -10,7 +10,6 @@ import (
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/console"
 	"quire.dev/services/edge/internal/developer"
 	"quire.dev/services/edge/internal/endpoint"
@@ -200,7 +199,7 @@ func (s *Handlers) showOwnTextWith(c *endpoint.Call, k *collection, how shownTex
 	if shown.Locked {
 		return s.showChange(c, k, status, shown)
 	}
-	if err := s.http.Reserve(c.Ctx, num.Int64(2*doc.GetContent().GetSizeBytes())); err != nil {
+	if err := s.http.Reserve(c.Ctx, 2*doc.GetContent().Length()); err != nil {
 		return err
 	}
 	content, err := s.readers.WholeContent(doc.GetContent())
