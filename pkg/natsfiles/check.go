@@ -63,10 +63,11 @@ type Report struct {
 	Streams []Stream
 	Skipped int // blocks whose records were not read, because Options.Budget was used up
 
-	checker *checker
-	plans   []*plan
-	rest    []left
-	indexes []newIndex
+	checker    *checker
+	plans      []*plan
+	unfinished []string // folders of streams
+	rest       []left
+	indexes    []newIndex
 }
 
 // newIndex is an index to write on behalf of the server.
@@ -112,6 +113,17 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 		c.report.Streams = append(c.report.Streams, s)
 	}
 	return c.report, nil
+}
+
+// RemoveUnfinished removes the folders of streams that the server was about to create, and returns them. Nothing was ever stored in
+// them. The server leaves such a folder alone, and is unhealthy as long as it exists.
+func (r *Report) RemoveUnfinished() ([]string, error) {
+	for _, dir := range r.unfinished {
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	return r.unfinished, nil
 }
 
 func (o *Options) setDefaults() {
@@ -184,7 +196,8 @@ type checker struct {
 	buf       []byte
 }
 
-// plan lists the blocks of a stream and checks its description. It is nil if the stream has never stored anything.
+// plan lists the blocks of a stream and checks its description. It is nil if the stream has neither: the process was killed while
+// the server created it.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
 	blocks, err := listBlocks(dir)
@@ -196,10 +209,11 @@ func (c *checker) plan(dir string) (*plan, error) {
 		size += b.Size
 	}
 	described, err := checkMeta(dir, name)
-	if err != nil {
-		if size == 0 && !slices.Contains(c.opts.Expected, name) {
-			return nil, nil // the process was killed while creating the stream
-		}
+	switch {
+	case err != nil && size == 0:
+		c.report.unfinished = append(c.report.unfinished, dir)
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
 	described.closed = c.opts.Closed(name, described.Subjects)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -195,4 +196,43 @@ func TestAGenerationMayBeDeletedWhileItIsChecked(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestAStreamThatWasBeingCreatedIsRemoved, as a kill leaves it: a folder without a message, whose description or checksum is missing. It
+// may be that of the next generation, in place of a deleted one.
+func TestAStreamThatWasBeingCreatedIsRemoved(t *testing.T) {
+	for _, name := range []string{"NEW", forever} {
+		for _, files := range [][]string{nil, {"meta.inf"}} {
+			t.Run(fmt.Sprint(name, files), func(t *testing.T) {
+				dir := twoGenerations(t, true, 1)
+				folder := filepath.Join(dir, streamFolder, name)
+				if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "msgs"), 0o700)); err != nil {
+					t.Fatal(err)
+				}
+				for _, file := range files {
+					if err := os.WriteFile(filepath.Join(folder, file), []byte("{"), 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+				report, err := Check(t.Context(), dir, generations())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if removed, err := report.RemoveUnfinished(); err != nil || !slices.Equal(removed, []string{folder}) {
+					t.Errorf("removed %q, %v", removed, err)
+				}
+				if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+					t.Error("it is still there:", err)
+				}
+			})
+		}
+	}
+	dir := twoGenerations(t, true, 1)
+	remove(t, filepath.Join(dir, streamFolder, odd)) // nothing continues the closed one
+	if err := os.MkdirAll(filepath.Join(dir, streamFolder, odd, "msgs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Check(t.Context(), dir, generations()); !errors.Is(err, ErrDamaged) {
+		t.Errorf("the open generation lost all: %v", err)
+	}
 }

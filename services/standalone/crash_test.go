@@ -303,6 +303,31 @@ func TestStopsInOrderUnderLoad(t *testing.T) {
 	}
 }
 
+// TestAKillWhileStreamsComeAndGo leaves the folder of one that was being created, and of one that was being deleted. The next start
+// serves.
+func TestAKillWhileStreamsComeAndGo(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "data")
+	_ = launch(t, folder).end(t, syscall.SIGKILL)
+	streams, err := filepath.Glob(filepath.Join(folder, "nats", "jetstream", "*", "streams"))
+	if err != nil || len(streams) != 1 {
+		t.Fatalf("folders of streams: %v, %v", streams, err)
+	}
+	created, deleted := filepath.Join(streams[0], "BILLING_0_ODD"), filepath.Join(streams[0], ".BILLING_1_ODD")
+	for _, stream := range []string{created, deleted} {
+		if err := os.MkdirAll(filepath.Join(stream, "msgs"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := launch(t, folder)
+	for _, stream := range []string{created, deleted} {
+		eventually.True(t, "it is removed", func() bool { _, err := os.Stat(stream); return errors.Is(err, os.ErrNotExist) })
+	}
+	if err := c.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("%v\n%s", err, c.stderr)
+	}
+}
+
 // TestADamagedJournalIsRefused: quire repairs nothing silently.
 func TestADamagedJournalIsRefused(t *testing.T) {
 	t.Parallel()

@@ -10,11 +10,14 @@ package natsserver
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -237,9 +240,12 @@ func health(ns *server.Server) error {
 	}
 	return retryCheck(func() (recorder, error) {
 		var answer recorder
-		request, err := http.NewRequest(http.MethodGet, "/healthz", nil)
+		request, err := http.NewRequest(http.MethodGet, "/healthz?details=true", nil)
 		if err == nil {
 			ns.HandleHealthz(&answer, request)
+		}
+		if answer.onlyDeleted() {
+			return recorder{}, err
 		}
 		return answer, err
 	})
@@ -267,6 +273,16 @@ type recorder struct {
 	header http.Header
 	status int
 	body   []byte
+}
+
+// onlyDeleted reports whether all that fails are streams that the server still deletes the files of, to which it has given names
+// with a dot. After a kill its start finds the rest of them.
+func (r *recorder) onlyDeleted() bool {
+	var health server.HealthStatus
+	if r.status != http.StatusServiceUnavailable || json.Unmarshal(r.body, &health) != nil || len(health.Errors) == 0 {
+		return false
+	}
+	return !slices.ContainsFunc(health.Errors, func(e server.HealthzError) bool { return !strings.HasPrefix(e.Stream, ".") })
 }
 
 func (r *recorder) Header() http.Header {

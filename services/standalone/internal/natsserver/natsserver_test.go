@@ -306,6 +306,29 @@ func TestAStreamThatIsBeingMadeIsNotTakenForLost(t *testing.T) {
 	}
 }
 
+// A kill while the server deletes a stream leaves its folder, under a name with a dot.
+func TestAStreamThatIsBeingDeletedIsNotTakenForLost(t *testing.T) {
+	folder := t.TempDir()
+	s := start(t, folder)
+	makeStream(t, connect(t, s))
+	streams, err := filepath.Glob(filepath.Join(folder, "jetstream", "*", "streams"))
+	if err != nil || len(streams) != 1 {
+		t.Fatalf("folders of streams: %v, %v", streams, err)
+	}
+	if err := os.Mkdir(filepath.Join(streams[0], ".deleted"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Health(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Mkdir(filepath.Join(streams[0], "lost"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Health(); err == nil || !strings.Contains(err.Error(), "lost") {
+		t.Errorf("with a lost stream: %v", err)
+	}
+}
+
 func TestDisabledJetStreamIsEnabledAgain(t *testing.T) {
 	s := start(t, t.TempDir())
 	watch(t, s)
