@@ -1,6 +1,7 @@
 package billing_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -456,15 +457,22 @@ func (s *stack) fold(fold *account.Fold, visit func(sequence uint64, effects acc
 	kinds := map[string]account.Kind{
 		event.UsageSubject(0): account.Usage, event.AccountSubject(0): account.Commands, event.PricesSubject(0): account.Prices,
 	}
+	var list []account.Message
 	err := journal.Open(s.nc, event.Billing.Stream(0)).Replay(s.t.Context(), 0, s.lastSequence(), func(m journal.Message) error {
-		effects, err := fold.Apply(account.Message{
-			Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: kinds[m.Subject], Data: m.Data,
+		list = append(list, account.Message{
+			Sequence: m.Sequence, TimeNanos: m.Time.UnixNano(), Subject: m.Subject, Kind: kinds[m.Subject], Data: bytes.Clone(m.Data),
 		})
-		visit(m.Sequence, effects)
-		return err
+		return nil
 	}, nil)
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	for _, m := range list { // visit may end the test, which only its own goroutine can
+		effects, err := fold.Apply(m)
+		visit(m.Sequence, effects)
+		if err != nil {
+			s.t.Fatal(err)
+		}
 	}
 }
 
