@@ -12,6 +12,7 @@ import (
 	"quire.dev/pkg/num"
 	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
+	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"
 	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/kind"
@@ -37,29 +38,47 @@ func (s *API) FileList() *Listing {
 	}}
 }
 
-// list answers with a page of the account's documents, newest first by default. Lists without a quota key are not metered.
+// list answers with a page of the account's documents, newest first by default.
 func (s *API) list(c *endpoint.Call, l *Listing) error {
 	q, err := s.listQuery(c, l)
 	if err != nil {
 		return err
 	}
+	return s.metered(c, l.scope, func(receipt *endpoint.Receipt) error { return s.answerList(c, l, q, receipt) })
+}
+
+// metered counts a call that lists something under the quota key of its row. Without one the call is free: its API key needs the
+// scope, and the account's failures are counted here.
+func (s *API) metered(c *endpoint.Call, scope plan.QuotaKey, answer func(*endpoint.Receipt) error) error {
 	if c.Row.Key == endpoint.Unmetered {
-		if err := s.CheckKey(c, l.scope); err != nil {
-			return err
-		}
-		free := endpoint.FreeReceipt()
-		return free.Fail(s.answerList(c, l, q, &free))
+		return s.unmetered(c, scope, answer)
 	}
 	m := s.Meter(c)
 	if err := m.Start().Wait(); err != nil {
 		return err
 	}
 	receipt := m.Receipt()
-	if err := s.answerList(c, l, q, &receipt); err != nil {
+	if err := answer(&receipt); err != nil {
 		return m.Void(err)
 	}
 	m.Served()
 	return nil
+}
+
+func (s *API) unmetered(c *endpoint.Call, scope plan.QuotaKey, answer func(*endpoint.Receipt) error) error {
+	account := endpoint.AccountSource(c.Who.Account)
+	if err := s.CheckFailures(account); err != nil {
+		return err
+	}
+	if err := s.CheckKey(c, scope); err != nil {
+		return err
+	}
+	free := endpoint.FreeReceipt()
+	err := answer(&free)
+	if err != nil && endpoint.FailedInExecution(fault.KindOf(err).Status()) {
+		s.Failures.Add(account, s.Now())
+	}
+	return free.Fail(err)
 }
 
 // answerList fetches the page and answers with it.

@@ -5,36 +5,28 @@ import (
 	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/bus"
 	"quire.dev/services/edge/internal/endpoint"
-	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/input"
 	"quire.dev/services/edge/internal/kind"
 )
 
-// listVersions answers with a page of a text's versions, newest first, for those who may update the text. It is not metered,
-// so the account's failures are counted here.
+// listVersions answers with a page of a text's versions, newest first, for those who may update the text.
 func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 	read, scope, err := s.versionsQuery(c, k)
 	if err != nil {
-		return err
-	}
-	account := endpoint.AccountSource(c.Who.Account)
-	if err := s.CheckFailures(account); err != nil {
 		return err
 	}
 	var pending *bus.PendingRead
 	if event.ValidItemID(read.Item) {
 		pending = s.bus.StartRead(k.Domain, read, &c.Timing)
 	}
-	if err := s.CheckKey(c, k.Read); err != nil {
-		return err
-	}
-	free := endpoint.FreeReceipt()
+	return s.metered(c, k.Read, func(receipt *endpoint.Receipt) error { return s.answerVersions(c, pending, scope, receipt) })
+}
+
+// answerVersions waits for the page and answers with it.
+func (s *API) answerVersions(c *endpoint.Call, pending *bus.PendingRead, scope string, receipt *endpoint.Receipt) error {
 	found, err := s.FoundVersions(pending)
 	if err != nil {
-		if endpoint.FailedInExecution(fault.KindOf(err).Status()) {
-			s.Failures.Add(account, s.Now())
-		}
-		return free.Fail(err)
+		return err
 	}
 	o := append(endpoint.NewAnswer(192+160*len(found.Versions)).Key("versions"), '[')
 	for i, v := range found.Versions {
@@ -46,9 +38,9 @@ func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 	next := ""
 	if found.More {
 		last := found.Versions[len(found.Versions)-1]
-		next = s.formatCursor(scope, position{num.Int64(last.Version), read.Item})
+		next = s.formatCursor(scope, position{num.Int64(last.Version), c.Param("ref")})
 	}
-	return sendPage(c, o, next, &free)
+	return sendPage(c, o, next, receipt)
 }
 
 // ListedVersion adds a version as lists show it: without its content.

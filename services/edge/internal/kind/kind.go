@@ -15,7 +15,7 @@ type Kind struct {
 	API       string // path of the endpoints
 
 	// What requests are counted by; unspecified where a kind has no such request or does not meter it.
-	Create, Read, Update, Delete, List plan.QuotaKey
+	Create, Read, Update, Delete, List, Versions plan.QuotaKey
 }
 
 // AutoLanguage as the language of a create or an update stands for the one that is detected from the title and the content.

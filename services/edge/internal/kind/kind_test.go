@@ -10,7 +10,7 @@ import (
 func TestEveryQuotaKeyIsOfOneKind(t *testing.T) {
 	count := map[plan.QuotaKey]int{}
 	for _, k := range kind.All() {
-		for _, key := range []plan.QuotaKey{k.Create, k.Read, k.Update, k.Delete, k.List} {
+		for _, key := range []plan.QuotaKey{k.Create, k.Read, k.Update, k.Delete, k.List, k.Versions} {
 			count[key]++
 		}
 		if k.Text != k.Updates || (k.Update == plan.KeyUnspecified) == k.Updates {

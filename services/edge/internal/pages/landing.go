@@ -229,6 +229,8 @@ func AboutKey(key plan.QuotaKey) string {
 			return "Delete a " + k.One
 		case k.List:
 			return "List " + k.Name
+		case k.Versions:
+			return "List the versions of a " + k.One
 		}
 	}
 	return ""
