@@ -371,10 +371,14 @@ function canonical(value) {
 
 // src/prices.ts
 var quotaKeys = 13;
+var firstKeys = 13;
 var maxBalance = 1e15;
 var latestRules = 5;
 var free = 1;
 var admin = 4;
+function counts(_rules, quotaKey) {
+  return quotaKey >= 1 && quotaKey <= quotaKeys;
+}
 var nothing = { limit: 0, price: 0, overage: false };
 var noPlan = {
   name: "",
@@ -429,6 +433,10 @@ var Book = class {
   hasTier(tier2) {
     return tier2 >= free && tier2 <= admin || tier2 > admin && tier2 <= 15 && this.plan(tier2).name !== "";
   }
+  /** Whether a plan has terms for a quota key. */
+  has(quotaKey) {
+    return [...this.plans.values()].some(({ terms }) => terms[quotaKey].limit !== 0 || terms[quotaKey].overage || terms[quotaKey].price > 0);
+  }
   /** Whether plans, limits and prices are the same. */
   sameAs(other) {
     return this.comparable() === other.comparable();
@@ -438,6 +446,9 @@ var Book = class {
     return JSON.stringify([this.anonymousLimit, this.anonymousWindow, plans]);
   }
 };
+function listed(book, quotaKey) {
+  return quotaKey <= firstKeys || book?.has(quotaKey) === true;
+}
 
 // src/statements.ts
 var gigabyte = 1n << 30n;
@@ -498,9 +509,10 @@ function put128(into, name, n) {
   if (high !== 0n) into[`${name}_high`] = high.toString();
   if (low !== 0n) into[`${name}_low`] = low.toString();
 }
-function showUsage(m, plan) {
+function showUsage(m, plan, book) {
   const lines = [];
   for (let key = 1; key <= quotaKeys; key++) {
+    if (!listed(book, key)) continue;
     const { limit: limit3 } = plan.terms[key];
     const used = m.used[key];
     const line2 = { quota_key: key };
@@ -517,10 +529,11 @@ function showUsage(m, plan) {
 }
 function showStatement(s, a, m) {
   const tier2 = m === a.current ? a.tier : m.tier;
-  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], tier2);
+  const book = s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)];
+  const plan = planOf(book, tier2);
   const bill = billStorage(m, plan);
   const periods2 = showPeriods(s, a, m);
-  const j = { period: monthName(m.month), usage: showUsage(m, plan), tier: tier2, storage_by_day: true };
+  const j = { period: monthName(m.month), usage: showUsage(m, plan, book), tier: tier2, storage_by_day: true };
   put(j, "closed", m !== a.current && isClosed(s, m.month));
   u64(j, "spent_micros", m.spentSum);
   u64(j, "storage_average_bytes", bill.average);
@@ -641,6 +654,7 @@ function showPeriods(s, a, m) {
 function showLines(p, plan) {
   const lines = [];
   for (let key = 1; key <= quotaKeys; key++) {
+    if (!listed(p.book, key)) continue;
     const t = plan.terms[key];
     const line2 = { quota_key: key };
     u64(line2, "limit", t.limit);
@@ -776,6 +790,16 @@ var chargeCredits = 2;
 var open = 0;
 var closedServed = 1;
 var closedVoid = 2;
+var mostKeys = 64;
+function keptOf(month, quotaKey) {
+  return month * mostKeys + quotaKey;
+}
+function monthOfKept(place) {
+  return Math.floor(place / mostKeys);
+}
+function keyOfKept(place) {
+  return place % mostKeys;
+}
 var State = class {
   constructor(partition, answers, sink, hash = sha256) {
     this.partition = partition;
@@ -964,7 +988,7 @@ function beginMonth(s, a) {
   if (leaving !== void 0) {
     s.sink.closed(a, showStatement(s, a, leaving));
     s.counts.closed++;
-    for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
+    for (const key of a.kept.keys()) if (monthOfKept(key) < a.current.month) a.kept.delete(key);
   }
   a.previous = a.current;
   a.current = newMonth(a.current.month + 1, start, a.tier);
@@ -1021,7 +1045,7 @@ function trimKept(a, quotaKey) {
   if (a.kept.size === 0) return;
   const most = a.makers[quotaKey];
   for (const [key, list] of a.kept) {
-    if ((key & 15) !== quotaKey) continue;
+    if (keyOfKept(key) !== quotaKey) continue;
     if (most === 0) a.kept.delete(key);
     else if (list.length > most) list.splice(0, list.length - most);
   }
@@ -1033,7 +1057,7 @@ function keepPaid(a, served2) {
   const h = { ...served2 };
   const most = a.makers[h.quotaKey];
   if (most === 0) return;
-  const key = h.month * 16 + h.quotaKey;
+  const key = keptOf(h.month, h.quotaKey);
   const list = a.kept.get(key);
   if (list === void 0) {
     a.kept.set(key, [h]);
@@ -2131,11 +2155,11 @@ function term(r, m) {
 function quotaFree(a, quotaKey, limit3) {
   return a.current.used[quotaKey] - a.openByKey[quotaKey] < limit3;
 }
-function keptCosts(a, counts) {
+function keptCosts(a, counts2) {
   let sum = 0;
   for (const [key, list] of a.kept) {
-    if (a.openByKey[key & 15] === 0) continue;
-    for (const h of list) if (counts(h)) sum += h.cost;
+    if (a.openByKey[keyOfKept(key)] === 0) continue;
+    for (const h of list) if (counts2(h)) sum += h.cost;
   }
   return sum;
 }
@@ -2156,10 +2180,10 @@ function heldByCap(s, a, l, quotaKey, terms, reached) {
   if (quotaFree(a, quotaKey, terms.limit)) return true;
   const { cap: cap2, ofKey } = reached;
   const on = daySpent(s, a);
-  const counts = (h) => h.charge === chargeCredits && (!ofKey || h.lineage === l) && (cap2.period !== capDay || h.day === on) && (cap2.period !== capMonth || h.month === a.current.month);
+  const counts2 = (h) => h.charge === chargeCredits && (!ofKey || h.lineage === l) && (cap2.period !== capDay || h.day === on) && (cap2.period !== capMonth || h.month === a.current.month);
   let spent = capSpent(a, ofKey ? l : a, cap2.period, on);
-  for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts(h)) spent -= h.cost;
-  spent -= keptCosts(a, counts);
+  for (const h of a.holds) if ((h.result === open || !h.makesRoom) && counts2(h)) spent -= h.cost;
+  spent -= keptCosts(a, counts2);
   return spent + terms.price <= cap2.amount;
 }
 function heldByWindow(n, limit3) {
@@ -2173,7 +2197,7 @@ var noVerdict = {};
 var tolerated = 100;
 function admit(s, m, admitted, index) {
   s.counts.admissions++;
-  const known = m.quotaKey >= 1 && m.quotaKey <= quotaKeys;
+  const known = counts(s.rules, m.quotaKey);
   if (s.book === void 0 || m.request === "" || !known || m.anonymous && m.quotaKey !== anonymousKey) return noVerdict;
   return m.anonymous ? admitNetwork(s, m, admitted, index) : admitAccount(s, m, admitted, index);
 }
@@ -2544,10 +2568,11 @@ function defaultKey(a) {
 }
 function showUsageAnswer(s, a) {
   const m = a.current;
-  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], a.tier);
+  const book = s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)];
+  const plan = planOf(book, a.tier);
   const bill = billStorage(m, plan);
   const key = defaultKey(a);
-  const j = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
+  const j = { account: idNumber(a.id).toString(), usage: showUsage(m, plan, book) };
   showTier(s, a, j);
   u64(j, "period_start_ms", monthStart(m.month));
   u64(j, "period_end_ms", monthStart(m.month + 1));
@@ -2954,7 +2979,7 @@ function atLeastZero(n) {
   return n;
 }
 function dropKept(a, h) {
-  const list = a.kept.get(h.month * 16 + h.quotaKey);
+  const list = a.kept.get(keptOf(h.month, h.quotaKey));
   const i = list?.indexOf(h) ?? -1;
   if (i >= 0) list.splice(i, 1);
 }
@@ -2969,7 +2994,7 @@ function makeRoom(s, a, month, quotaKey, at) {
   }
 }
 function newestPaid(s, a, month, quotaKey) {
-  const list = a.kept.get(month * 16 + quotaKey);
+  const list = a.kept.get(keptOf(month, quotaKey));
   let newest = list?.[list.length - 1];
   for (const h of a.holds) {
     if (h.quotaKey !== quotaKey || h.month !== month || makesRoom(s, a, h)) continue;
@@ -3021,7 +3046,7 @@ function settle(s, h, x, fromEdge) {
     if (s.rules >= 5) takeLate(o, h.request, h.quotaKey);
     h.result = closedServed;
     h.timedOut = false;
-    if (x.quotaKey < 1 || x.quotaKey > quotaKeys) return;
+    if (!counts(s.rules, x.quotaKey)) return;
     const charged = lateOf(h, s.time);
     const named = x.anonymous ? networkOf(s, x.account) : s.accounts.get(x.account);
     if (named !== void 0) chargeLate(s, { ...charged, owner: named, quotaKey: x.quotaKey, lineage: lineageIn(named, charged) });
@@ -3697,7 +3722,7 @@ function validCap(cap2) {
 }
 function validRules(s, r) {
   if (r.name !== void 0 && (r.name === "" || [...r.name].length > mostCharacters)) return false;
-  const known = (k2) => k2 >= 1 && k2 <= quotaKeys;
+  const known = (k2) => counts(s.rules, k2);
   for (const k2 of r.scopes ?? []) if (!known(k2) && !(k2 === checkoutScope && s.rules >= 4)) return false;
   let last = 0;
   for (const q of r.quotas ?? []) {
@@ -3869,7 +3894,7 @@ function openPrices(a, month, quotaKey) {
 }
 function refund(s, a, m, actor, position2) {
   const { amount, quotaKey, request } = m;
-  if (quotaKey < 1 || quotaKey > quotaKeys || amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
+  if (!counts(s.rules, quotaKey) || amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
   if (m.requestLength !== 0 && m.requestLength !== 16) return status.invalid;
   const month = monthIn(a, m.month);
   if (month === void 0 && m.month !== a.current.month - 1) return status.notRefundable;
@@ -4990,8 +5015,8 @@ function decodeEntry(bytes3) {
 function malformedField(e, begins) {
   if (begins ? e.kind !== kinds.begins : e.kind <= kinds.begins || e.kind > kinds.ledger) return "kind";
   if (e.month % 100 < 1 || e.month % 100 > 12) return "month";
-  const counts = e.kind !== kinds.begins && e.kind !== kinds.ledger;
-  if (e.quotaKey > quotaKeys || counts && e.quotaKey === 0) return "quota key";
+  const counts2 = e.kind !== kinds.begins && e.kind !== kinds.ledger;
+  if (e.quotaKey > quotaKeys || counts2 && e.quotaKey === 0) return "quota key";
   if (e.kind === kinds.begins) return e.charge === 0 ? void 0 : "charge";
   if (e.kind === kinds.ledger) return e.charge < ledger.grant || e.charge > ledger.reversal ? "charge" : void 0;
   const paid = e.charge === chargeCredits;
@@ -6493,7 +6518,7 @@ function logLine(l) {
 }
 function print(r, given) {
   const { report } = r;
-  const out = listed(report);
+  const out = listed2(report);
   out.push("Checked:", ...r.checked.map((c) => `  ${line(c)}`));
   if (r.log !== void 0) out.push("Log:", `  ${logLine(r.log)}`);
   out.push("Remains on trust:", ...trusted(r, given).map((t) => `  - ${t}`));
@@ -6589,7 +6614,7 @@ async function checkProof(node, file, o) {
 }
 function showProof({ account: account2, period, report, checked, trust: trust2 }) {
   return [
-    ...listed(report),
+    ...listed2(report),
     `Checked, of account ${account2} in ${period}:`,
     ...checked.map((c) => `  ${c}`),
     "Remains on trust:",
@@ -6597,7 +6622,7 @@ function showProof({ account: account2, period, report, checked, trust: trust2 }
     verdict(report)
   ];
 }
-function listed(report) {
+function listed2(report) {
   const out = report.differences.map(showDifference);
   if (report.count > report.differences.length) out.push(`… ${report.count - report.differences.length} more differences`);
   return out;

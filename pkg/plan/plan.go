@@ -4,6 +4,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -168,6 +169,25 @@ func (b *Book) Tiers() (tiers []Tier) {
 		}
 	}
 	return tiers
+}
+
+// QuotaKeys returns the quota keys that statements under the book list, by number: those that every book has, and of the later ones
+// those that a plan of the book has. So a statement from before a key was added stays as it was.
+func (b *Book) QuotaKeys() []QuotaKey {
+	return slices.DeleteFunc(QuotaKeys(), func(k QuotaKey) bool { return !b.lists(k, FilesList) })
+}
+
+// lists reports whether the book has a key. Every book has those up to always.
+func (b *Book) lists(k, always QuotaKey) bool {
+	if k <= always {
+		return true
+	}
+	for t := range b.Plans {
+		if b.Plans[t].Terms[k] != (Term{}) {
+			return true
+		}
+	}
+	return false
 }
 
 // GB is a gigabyte of storage in bytes (docs/api.md, Storage).

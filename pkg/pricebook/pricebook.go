@@ -78,7 +78,7 @@ func Applied(book *plan.Book, effectiveMillis int64) (*event.PriceBook, error) {
 
 func tierEvent(book *plan.Book, tier plan.Tier) *event.TierPlan {
 	t := &event.TierPlan{Tier: uint32(tier)}
-	for _, key := range plan.QuotaKeys() {
+	for _, key := range book.QuotaKeys() {
 		term := book.Plans[tier].Terms[key]
 		t.Terms = append(t.Terms, &event.Term{
 			QuotaKey: uint32(key), Limit: term.Limit, PriceMicros: num.Uint64(term.Price), Overage: term.Overage,

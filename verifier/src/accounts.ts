@@ -5,7 +5,8 @@ import { Queue } from "./queue.ts";
 import { noReceipt } from "./receipts.ts";
 import { countStorage, showStatement } from "./statements.ts";
 import {
-  type Account, chargeCredits, counters, type Hold, type Lineage, type Month, type Network, type Owner, type Period, type State,
+  type Account, chargeCredits, counters, type Hold, keptOf, keyOfKept, type Lineage, type Month, monthOfKept, type Network, type Owner,
+  type Period, type State,
 } from "./state.ts";
 
 export function newOwner(id: string): Owner {
@@ -111,7 +112,7 @@ function beginMonth(s: State, a: Account): void {
   if (leaving !== undefined) {
     s.sink.closed(a, showStatement(s, a, leaving));
     s.counts.closed++;
-    for (const key of a.kept.keys()) if (key >> 4 < a.current.month) a.kept.delete(key);
+    for (const key of a.kept.keys()) if (monthOfKept(key) < a.current.month) a.kept.delete(key);
   }
   a.previous = a.current;
   a.current = newMonth(a.current.month + 1, start, a.tier);
@@ -182,7 +183,7 @@ export function trimKept(a: Account, quotaKey: number): void {
   if (a.kept.size === 0) return;
   const most = a.makers[quotaKey]!;
   for (const [key, list] of a.kept) {
-    if ((key & 15) !== quotaKey) continue;
+    if (keyOfKept(key) !== quotaKey) continue;
     if (most === 0) a.kept.delete(key);
     else if (list.length > most) list.splice(0, list.length - most);
   }
@@ -196,7 +197,7 @@ export function keepPaid(a: Account, served: Hold): void {
   const h = { ...served }; // Its time stays when the clock goes back.
   const most = a.makers[h.quotaKey]!;
   if (most === 0) return;
-  const key = h.month * 16 + h.quotaKey;
+  const key = keptOf(h.month, h.quotaKey);
   const list = a.kept.get(key);
   if (list === undefined) {
     a.kept.set(key, [h]);

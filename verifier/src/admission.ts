@@ -8,7 +8,7 @@ import { capEnd, currentVersion, daySpent, enterMonth, keyLimit, type Reached, r
 import { base64, showId } from "./ids.ts";
 import { put, u64 } from "./json.ts";
 import { type Admission, noId } from "./messages.ts";
-import { quotaKeys, type Terms } from "./prices.ts";
+import { counts, type Terms } from "./prices.ts";
 import { kinds, link } from "./receipts.ts";
 import {
   type Account, type Admitted, chargeCredits, chargeNone, chargeQuota, type Hold, type Key, type Network,
@@ -27,7 +27,7 @@ const tolerated = 100;
 
 export function admit(s: State, m: Admission, admitted: Admitted, index: number): Verdict {
   s.counts.admissions++;
-  const known = m.quotaKey >= 1 && m.quotaKey <= quotaKeys;
+  const known = counts(s.rules, m.quotaKey);
   if (s.book === undefined || m.request === "" || !known || (m.anonymous && m.quotaKey !== anonymousKey)) return noVerdict;
   return m.anonymous ? admitNetwork(s, m, admitted, index) : admitAccount(s, m, admitted, index);
 }

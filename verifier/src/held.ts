@@ -2,7 +2,7 @@
 
 import { capSpent, capDay, capMonth, daySpent, type Reached, usedBy } from "./keys.ts";
 import type { Terms } from "./prices.ts";
-import { type Account, chargeCredits, type Hold, type Lineage, type Network, open, type State } from "./state.ts";
+import { type Account, chargeCredits, type Hold, keyOfKept, type Lineage, type Network, open, type State } from "./state.ts";
 
 /** Without its open holds the limit would have room. */
 function quotaFree(a: Account, quotaKey: number, limit: number): boolean {
@@ -13,7 +13,7 @@ function quotaFree(a: Account, quotaKey: number, limit: number): boolean {
 function keptCosts(a: Account, counts: (h: Hold) => boolean): number {
   let sum = 0;
   for (const [key, list] of a.kept) {
-    if (a.openByKey[key & 15]! === 0) continue;
+    if (a.openByKey[keyOfKept(key)]! === 0) continue;
     for (const h of list) if (counts(h)) sum += h.cost;
   }
   return sum;

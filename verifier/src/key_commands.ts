@@ -4,7 +4,7 @@ import { newLineage } from "./accounts.ts";
 import { day } from "./calendar.ts";
 import type { Action, Cap, KeyRules } from "./command_messages.ts";
 import { isLive } from "./keys.ts";
-import { maxBalance, quotaKeys } from "./prices.ts";
+import { counts, maxBalance } from "./prices.ts";
 import type { Account, Key, Lineage, State } from "./state.ts";
 import { defaultKey, showCapStatus, showKey } from "./show.ts";
 import { type Result, status } from "./status.ts";
@@ -32,7 +32,7 @@ export function validCap(cap: Cap | undefined): boolean {
 
 function validRules(s: State, r: KeyRules): boolean {
   if (r.name !== undefined && (r.name === "" || [...r.name].length > mostCharacters)) return false;
-  const known = (k: number): boolean => k >= 1 && k <= quotaKeys;
+  const known = (k: number): boolean => counts(s.rules, k);
   for (const k of r.scopes ?? []) if (!known(k) && !(k === checkoutScope && s.rules >= 4)) return false;
   let last = 0;
   for (const q of r.quotas ?? []) {

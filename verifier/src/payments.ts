@@ -6,7 +6,7 @@ import { alert, alertBalance, payment as paymentAlert, raised, subscribed, topUp
 import { hour, monthOf } from "./calendar.ts";
 import type { Action } from "./command_messages.ts";
 import { addGrant, addToLastGrant, enter, take, types } from "./credits.ts";
-import { free, maxBalance, quotaKeys } from "./prices.ts";
+import { counts, free, maxBalance } from "./prices.ts";
 import type { Account, Month, Payment, State, Subscription, TopUp } from "./state.ts";
 import { balanceOf, showPayment } from "./show.ts";
 import { type Result, status } from "./status.ts";
@@ -66,7 +66,7 @@ function openPrices(a: Account, month: number, quotaKey: number): number {
 
 export function refund(s: State, a: Account, m: Action, actor: string, position: number): Result {
   const { amount, quotaKey, request } = m;
-  if (quotaKey < 1 || quotaKey > quotaKeys || amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
+  if (!counts(s.rules, quotaKey) || amount === 0 || Math.abs(amount) > maxBalance) return status.invalid;
   if (m.requestLength !== 0 && m.requestLength !== 16) return status.invalid;
   const month = monthIn(a, m.month);
   // The account may be younger than the previous month, which has nothing to refund then.

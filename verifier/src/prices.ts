@@ -3,6 +3,7 @@
 import type { PriceBook } from "./messages.ts";
 
 export const quotaKeys = 13;
+const firstKeys = 13;
 export const maxBalance = 1e15;
 export const latestRules = 5;
 export const free = 1;
@@ -12,6 +13,11 @@ export interface Terms {
   limit: number;
   price: number;
   overage: boolean;
+}
+
+/** Whether the rules in force count requests under a quota key. */
+export function counts(_rules: number, quotaKey: number): boolean {
+  return quotaKey >= 1 && quotaKey <= quotaKeys;
 }
 
 const nothing: Terms = { limit: 0, price: 0, overage: false };
@@ -79,6 +85,11 @@ export class Book {
     return (tier >= free && tier <= admin) || (tier > admin && tier <= 15 && this.plan(tier).name !== "");
   }
 
+  /** Whether a plan has terms for a quota key. */
+  has(quotaKey: number): boolean {
+    return [...this.plans.values()].some(({ terms }) => terms[quotaKey]!.limit !== 0 || terms[quotaKey]!.overage || terms[quotaKey]!.price > 0);
+  }
+
   /** Whether plans, limits and prices are the same. */
   sameAs(other: Book): boolean {
     return this.comparable() === other.comparable();
@@ -88,4 +99,9 @@ export class Book {
     const plans = [...this.plans].sort(([a], [b]) => a - b);
     return JSON.stringify([this.anonymousLimit, this.anonymousWindow, plans]);
   }
+}
+
+/** Whether usage and statements under a book list a quota key: the first ones always, a later one if the book has it. */
+export function listed(book: Book | undefined, quotaKey: number): boolean {
+  return quotaKey <= firstKeys || book?.has(quotaKey) === true;
 }

@@ -11,11 +11,11 @@ import { countingDay } from "./accounts.ts";
 import { countPaid, enter, giveBack, take, types } from "./credits.ts";
 import { keyLimit, reachedCap, usedBy } from "./keys.ts";
 import { noId, type Settlement } from "./messages.ts";
-import { quotaKeys } from "./prices.ts";
+import { counts } from "./prices.ts";
 import { kinds, waived } from "./receipts.ts";
 import {
-  type Account, chargeCredits, chargeNone, chargeQuota, closedServed, closedVoid, type Hold, type Late, type Lineage, type Network, open,
-  type Owner, type State,
+  type Account, chargeCredits, chargeNone, chargeQuota, closedServed, closedVoid, type Hold, keptOf, type Late, type Lineage, type Network,
+  open, type Owner, type State,
 } from "./state.ts";
 import { planOf } from "./statements.ts";
 
@@ -138,7 +138,7 @@ function atLeastZero(n: number): number {
 }
 
 function dropKept(a: Account, h: Hold): void {
-  const list = a.kept.get(h.month * 16 + h.quotaKey);
+  const list = a.kept.get(keptOf(h.month, h.quotaKey));
   const i = list?.indexOf(h) ?? -1;
   if (i >= 0) list!.splice(i, 1);
 }
@@ -156,7 +156,7 @@ function makeRoom(s: State, a: Account, month: number, quotaKey: number, at: num
 }
 
 function newestPaid(s: State, a: Account, month: number, quotaKey: number): Hold | undefined {
-  const list = a.kept.get(month * 16 + quotaKey);
+  const list = a.kept.get(keptOf(month, quotaKey));
   let newest = list?.[list.length - 1];
   for (const h of a.holds) {
     if (h.quotaKey !== quotaKey || h.month !== month || makesRoom(s, a, h)) continue;
@@ -215,7 +215,7 @@ export function settle(s: State, h: Hold, x: Closing, fromEdge: boolean): void {
     if (s.rules >= 5) takeLate(o, h.request, h.quotaKey);
     h.result = closedServed;
     h.timedOut = false;
-    if (x.quotaKey < 1 || x.quotaKey > quotaKeys) return;
+    if (!counts(s.rules, x.quotaKey)) return;
     const charged = lateOf(h, s.time);
     // Of a late charge the account is the one that the settlement names.
     const named = x.anonymous ? networkOf(s, x.account) : s.accounts.get(x.account);

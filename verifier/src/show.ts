@@ -125,10 +125,11 @@ export function defaultKey(a: Account): Key | undefined {
 
 function showUsageAnswer(s: State, a: Account): Json {
   const m = a.current;
-  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], a.tier);
+  const book = s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)];
+  const plan = planOf(book, a.tier);
   const bill = billStorage(m, plan);
   const key = defaultKey(a);
-  const j: Json = { account: idNumber(a.id).toString(), usage: showUsage(m, plan) };
+  const j: Json = { account: idNumber(a.id).toString(), usage: showUsage(m, plan, book) };
   showTier(s, a, j);
   u64(j, "period_start_ms", monthStart(m.month));
   u64(j, "period_end_ms", monthStart(m.month + 1));

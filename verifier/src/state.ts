@@ -228,6 +228,21 @@ export interface Owner {
   known: number;
 }
 
+const mostKeys = 64;
+
+/** The place of a month's paid requests under a quota key. */
+export function keptOf(month: number, quotaKey: number): number {
+  return month * mostKeys + quotaKey;
+}
+
+export function monthOfKept(place: number): number {
+  return Math.floor(place / mostKeys);
+}
+
+export function keyOfKept(place: number): number {
+  return place % mostKeys;
+}
+
 export interface Account extends Owner {
   tier: number;
   nextTier: number;
@@ -250,7 +265,7 @@ export interface Account extends Owner {
   openByKey: Counters;
   /** Of holds, by quota key, those whose void makes room. */
   makers: Counters;
-  /** Served paid requests that a void may make free, by month × 16 + quota key, oldest first. */
+  /** Served paid requests that a void may make free, by keptOf their month and quota key, oldest first. */
   kept: Map<number, Hold[]>;
   keys: Key[];
   nextKey: number;

@@ -2,7 +2,7 @@
 
 import { day, monthName, monthStart } from "./calendar.ts";
 import { credits64, put, u64 } from "./json.ts";
-import { type Book, type Plan, quotaKeys } from "./prices.ts";
+import { type Book, listed, type Plan, quotaKeys } from "./prices.ts";
 import { isEmpty, newPeriod } from "./accounts.ts";
 import type { Account, Month, Period, State } from "./state.ts";
 
@@ -85,9 +85,10 @@ function put128(into: Json, name: string, n: bigint): void {
 }
 
 /** Usage of a month by quota key, with limits of a plan. */
-export function showUsage(m: Month, plan: Plan): Json[] {
+export function showUsage(m: Month, plan: Plan, book: Book | undefined): Json[] {
   const lines: Json[] = [];
   for (let key = 1; key <= quotaKeys; key++) {
+    if (!listed(book, key)) continue;
     const { limit } = plan.terms[key]!;
     const used = m.used[key]!;
     const line: Json = { quota_key: key };
@@ -105,10 +106,11 @@ export function showUsage(m: Month, plan: Plan): Json[] {
 
 export function showStatement(s: State, a: Account, m: Month): Json {
   const tier = m === a.current ? a.tier : m.tier;
-  const plan = planOf(s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)], tier);
+  const book = s.books[bookIndexAt(s, monthStart(m.month + 1) - 1)];
+  const plan = planOf(book, tier);
   const bill = billStorage(m, plan);
   const periods = showPeriods(s, a, m);
-  const j: Json = { period: monthName(m.month), usage: showUsage(m, plan), tier, storage_by_day: true };
+  const j: Json = { period: monthName(m.month), usage: showUsage(m, plan, book), tier, storage_by_day: true };
   put(j, "closed", m !== a.current && isClosed(s, m.month));
   u64(j, "spent_micros", m.spentSum);
   u64(j, "storage_average_bytes", bill.average);
@@ -239,6 +241,7 @@ function showPeriods(s: State, a: Account, m: Month): { shown: Json[]; fees: big
 function showLines(p: Shown, plan: Plan): Json[] {
   const lines: Json[] = [];
   for (let key = 1; key <= quotaKeys; key++) {
+    if (!listed(p.book, key)) continue;
     const t = plan.terms[key]!;
     const line: Json = { quota_key: key };
     u64(line, "limit", t.limit);

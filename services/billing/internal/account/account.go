@@ -44,10 +44,10 @@ func (a *account) monthOf(b *base) month {
 	return monthNumber(a.month)
 }
 
-// usage lists the counters of every quota key.
-func (c *counters) usage(of *plan.Plan) []*event.KeyUsage {
-	list := make([]*event.KeyUsage, 0, plan.KeyCount)
-	for _, key := range plan.QuotaKeys() {
+// usage lists the counters of quota keys.
+func (c *counters) usage(of *plan.Plan, keys []plan.QuotaKey) []*event.KeyUsage {
+	list := make([]*event.KeyUsage, 0, len(keys))
+	for _, key := range keys {
 		limit := of.Terms[key].Limit
 		overage, _, spent, waived := c.charged(key)
 		list = append(list, &event.KeyUsage{

@@ -11,7 +11,7 @@ import (
 func (f *Fold) admit(item *event.Admission, index uint32, v *event.Verdict) {
 	key := plan.QuotaKey(item.QuotaKey)
 	// Without prices, or for a malformed admission, no decision is possible. It stays unspecified, which the edge understands.
-	if f.prices.current == nil || len(item.RequestId) != 16 || !key.Valid() || item.Anonymous && key != plan.LiteCreate {
+	if f.prices.current == nil || len(item.RequestId) != 16 || !f.counts(key) || item.Anonymous && key != plan.LiteCreate {
 		return
 	}
 	h := f.holds.newHold()

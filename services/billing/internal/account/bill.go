@@ -194,12 +194,13 @@ func (s *splitter) cut(p *period, end int64) {
 	if end == s.start && p.empty() {
 		return
 	}
-	of := &s.prices.list[s.book].book.Plans[p.tier]
+	book := s.prices.list[s.book].book
+	of := &book.Plans[p.tier]
 	terms := of.Terms
 	last := len(s.list) - 1
 	if last < 0 || s.list[last].Tier != uint32(p.tier) || s.terms != terms || s.list[last].FeeCents != of.FeeCents {
 		next := &event.StatementPeriod{StartMs: s.start, Tier: uint32(p.tier), Plan: s.given(p.tier), FeeCents: of.FeeCents}
-		for _, key := range plan.QuotaKeys() {
+		for _, key := range book.QuotaKeys() {
 			next.Lines = append(next.Lines, &event.StatementLine{
 				QuotaKey: uint32(key), Limit: terms[key].Limit, Overage: terms[key].Overage, PriceMicros: num.Uint64(terms[key].Price),
 			})

@@ -56,7 +56,7 @@ func (a *account) liveKey(number uint32, now int64) *apiKey {
 
 func (a *account) createKey(b *base, c *event.CreateKey) (event.CommandStatus, *apiKey) {
 	rules := c.GetRules()
-	if rules == nil || rules.Name == nil && b.rules < Rules2 || !validRules(rules, b.rules, b.time) {
+	if rules == nil || rules.Name == nil && b.rules < Rules2 || !b.validRules(rules) {
 		return event.CommandStatus_COMMAND_INVALID, nil
 	}
 	if current, _ := a.liveKeys(b.time); current >= MaxKeys {
@@ -82,7 +82,7 @@ func (a *account) createKey(b *base, c *event.CreateKey) (event.CommandStatus, *
 }
 
 func (a *account) changeKey(b *base, k *apiKey, rules *event.KeyRules) event.CommandStatus {
-	if rules == nil || !validRules(rules, b.rules, b.time) {
+	if rules == nil || !b.validRules(rules) {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	l := a.lineageOf(k.lineage)
@@ -234,23 +234,23 @@ func (a *account) liveKeys(now int64) (current, replaced int) {
 }
 
 // validRules reports whether the rules are valid for a key.
-func validRules(r *event.KeyRules, rules uint32, now int64) bool {
+func (b *base) validRules(r *event.KeyRules) bool {
 	if r.Name != nil && (*r.Name == "" || !utf8.ValidString(*r.Name) || utf8.RuneCountInString(*r.Name) > MaxKeyNameRunes) {
 		return false
 	}
 	for _, key := range r.GetScopes().GetQuotaKeys() {
-		if k := plan.QuotaKey(key); !k.Valid() && (rules < Rules4 || !k.IsScope()) {
+		if k := plan.QuotaKey(key); !b.counts(k) && (b.rules < Rules4 || k != plan.ScopeCheckout) {
 			return false
 		}
 	}
 	last := uint32(0)
 	for _, q := range r.GetQuotas().GetLimits() {
-		if q.QuotaKey <= last || !plan.QuotaKey(q.QuotaKey).Valid() {
+		if q.QuotaKey <= last || !b.counts(plan.QuotaKey(q.QuotaKey)) {
 			return false
 		}
 		last = q.QuotaKey
 	}
-	if r.ExpiresMs != nil && *r.ExpiresMs != 0 && *r.ExpiresMs <= now || r.ExpiresInMs != nil && *r.ExpiresInMs <= 0 {
+	if r.ExpiresMs != nil && *r.ExpiresMs != 0 && *r.ExpiresMs <= b.time || r.ExpiresInMs != nil && *r.ExpiresInMs <= 0 {
 		return false
 	}
 	return r.Cap == nil || capOf(r.Cap).valid()

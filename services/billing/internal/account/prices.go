@@ -158,10 +158,11 @@ func (a *account) countersOf(m month) (*counters, plan.Tier, uint64) {
 // totals is the statement without periods and credits.
 func (l *prices) totals(a *account, m month) *event.StatementAnswer {
 	c, tier, _ := a.countersOf(m)
-	of := &l.bookAt(m.end - 1).Plans[tier]
+	book := l.bookAt(m.end - 1)
+	of := &book.Plans[tier]
 	s := &event.StatementAnswer{
 		Period: m.period(), Tier: uint32(tier), Plan: l.given(tier),
-		Usage: c.usage(of), SpentMicros: c.spentSum(),
+		Usage: c.usage(of, book.QuotaKeys()), SpentMicros: c.spentSum(),
 		StorageFreeBytes: of.FreeStorageBytes, StorageCentsPerGbMonth: of.StorageCentsPerGBMonth,
 	}
 	s.StorageAverageBytes, s.StorageBilledBytes, s.StorageOverageCents = storageBill(c.byteMillis, m, of)

@@ -16,8 +16,9 @@ import (
 )
 
 // smallBook has limits and prices within reach of a short history.
-func smallBook() *plan.Book {
-	b := plan.Published(3)
+func smallBook() *plan.Book { return small(plan.Published(3)) }
+
+func small(b *plan.Book) *plan.Book {
 	b.AnonymousWindowMillis = 3_600_000
 	for key := range plan.KeyCount {
 		for _, tier := range []plan.Tier{plan.Free, plan.Pro, plan.Max} {
@@ -25,6 +26,15 @@ func smallBook() *plan.Book {
 				b.Plans[tier].Terms[key].Limit = int64(tier) + 1
 			}
 		}
+	}
+	return b
+}
+
+// firstBook is the built-in book with the quota keys that every book has: recorded messages have no later ones.
+func firstBook(anonymousLimit int) *plan.Book {
+	b := plan.Published(anonymousLimit)
+	for t := range b.Plans {
+		clear(b.Plans[t].Terms[plan.FilesList+1:])
 	}
 	return b
 }

@@ -26,7 +26,7 @@ type refund struct {
 // refund executes a command that refunds requests, or takes a refund back.
 func (f *Fold) refund(a *account, r *event.Refund, actor string, index int) event.CommandStatus {
 	key, amount := plan.QuotaKey(r.GetQuotaKey()), r.GetAmountMicros()
-	if f.rules < Rules4 || !key.Valid() || amount == 0 || amount > maxBalance || amount < -maxBalance {
+	if f.rules < Rules4 || !f.counts(key) || amount == 0 || amount > maxBalance || amount < -maxBalance {
 		return event.CommandStatus_COMMAND_INVALID
 	}
 	if len(r.RequestId) != 0 && len(r.RequestId) != 16 {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 	"quire.dev/pkg/pricebook"
 )
 
@@ -44,6 +45,10 @@ func (f *Fold) Know(rules uint32) error {
 func (f *Fold) unknown(rules uint32) error {
 	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, f.newest)
 }
+
+// counts reports whether the rules in force count requests under a quota key. A key that is added comes with a new version of the
+// rules: until all instances know it, its requests are decided as those of an unknown one.
+func (b *base) counts(key plan.QuotaKey) bool { return key.Valid() }
 
 // set takes a published price book and the rules that it names, and reports whether the book came into force. The first
 // configured book needs no agreement. After an applied book, configured ones change only the rules.

@@ -215,7 +215,7 @@ func (f *Fold) settleUnknown(item *event.Settlement) {
 // cover it, or a limit or cap is reached, it is waived, so that no balance is ever overspent.
 func (f *Fold) chargeLate(item *event.Settlement, keyNumber, lineage uint32) {
 	key := plan.QuotaKey(item.QuotaKey)
-	if f.prices.current == nil || !key.Valid() {
+	if f.prices.current == nil || !f.counts(key) {
 		return
 	}
 	request := event.RequestID(item.RequestId)

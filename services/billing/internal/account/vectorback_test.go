@@ -27,12 +27,12 @@ func backCases() []vectorCase {
 			h.expect("tier", int64(h.fold.principals.accounts[alice].tier), int64(plan.Max))
 		}},
 		{"anonymous-lowered", "Admission", "The limit of networks falls from three to one: all but one of the three have to leave the window before the next.", func(h *history) {
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			for range 3 {
 				h.want(h.anonymous(), event.Decision_ADMITTED)
 				h.wait(time.Minute)
 			}
-			book := smallBook()
+			book := smallFirstBook()
 			book.AnonymousLimit = 1
 			h.prices(book)
 			v := h.want(h.anonymous(), event.Decision_ANONYMOUS_LIMIT)
@@ -80,7 +80,7 @@ func backCases() []vectorCase {
 			h.begin(0)
 			for _, price := range []plan.Micros{6_000, 7_000} {
 				h.wait(12 * time.Hour)
-				book := smallBook()
+				book := smallFirstBook()
 				book.Plans[plan.Pro].Terms[plan.FilesUpload].Price = price
 				e := pricebook.Configured(book)
 				e.StampMs, e.Rules, e.Agreed = h.now, h.rules, true

@@ -384,7 +384,7 @@ func (h *history) applied(id string, effectiveMillis int64, book *plan.Book) {
 // configured appends a configured price book with a price of uploads.
 func (h *history) configured(price plan.Micros, rules uint32, agreed bool) {
 	h.t.Helper()
-	book := smallBook()
+	book := smallFirstBook()
 	book.Plans[plan.Pro].Terms[plan.FilesUpload].Price = price
 	b := pricebook.Configured(book)
 	b.StampMs, b.Rules, b.Agreed = h.now, rules, agreed
@@ -418,7 +418,7 @@ func bookCases() []vectorCase {
 		{"prices-applied", "Price books and rules", "A book applied for a minute later is in force from then on, with a tier of its own. A configured book no longer changes prices.", func(h *history) {
 			h.begin(100_000)
 			h.each(alice, plan.FilesUpload, 3)
-			book := smallBook()
+			book := smallFirstBook()
 			book.Plans[plan.Pro].Terms[plan.FilesUpload].Price = 9_000
 			book.Plans[5] = book.Plans[plan.Pro]
 			book.Plans[5].Name = "team"
@@ -431,13 +431,13 @@ func bookCases() []vectorCase {
 			h.does(setTier(alice, 5))
 			h.configured(1_000, h.rules, true)
 			h.expect("price", h.price(), 9_000)
-			h.applied("later", h.now, smallBook())
+			h.applied("later", h.now, smallFirstBook())
 			h.expect("price", h.price(), 9_000)
 		}},
 		{"prices-withdrawn", "Price books and rules", "An upcoming book is withdrawn before its time and never comes into force, though its message is repeated. A book that was stamped before its time and is stored after it has no effect.", func(h *history) {
 			h.begin(100_000)
 			h.each(alice, plan.FilesUpload, 3)
-			book := smallBook()
+			book := smallFirstBook()
 			book.Plans[plan.Pro].Terms[plan.FilesUpload].Price = 9_000
 			h.applied("later", h.now+60_000, book)
 			h.append(Prices, &event.PriceBook{StampMs: h.now, Id: "later", Withdrawn: true})
@@ -460,7 +460,7 @@ func bookCases() []vectorCase {
 				o := h.commands(unnamed, hook)
 				h.expect("key", int64(o[0].Status), statusUnless(rules < Rules2, event.CommandStatus_COMMAND_INVALID))
 				h.expect("webhook", int64(o[1].Status), statusUnless(rules < Rules3, event.CommandStatus_COMMAND_WEBHOOK_INVALID))
-				book := smallBook()
+				book := smallFirstBook()
 				book.Plans[plan.Pro].Terms[plan.FilesUpload].Price = 9_000
 				h.applied("applied", h.now, book)
 			}
@@ -507,7 +507,7 @@ func billCases() []vectorCase {
 			h.voided(open[0])
 			h.each(alice, plan.FilesUpload, 2)
 			h.wait(time.Hour)
-			book := smallBook()
+			book := smallFirstBook()
 			book.Plans[plan.Max].Terms[plan.FilesUpload].Price = 4_000
 			h.prices(book)
 			h.grant(alice, 50_000, 0)
@@ -520,7 +520,7 @@ func billCases() []vectorCase {
 		}},
 		{"statement-fees", "Statements", "An applied book has a fee of 1,000 cents for pro and 3,100 for max. Pro until the month ends, then max: the fee of October is for the seconds since the account's creation, on both sides of the book.", func(h *history) {
 			h.begin(10_000)
-			book := smallBook()
+			book := smallFirstBook()
 			book.Plans[plan.Pro].FeeCents, book.Plans[plan.Max].FeeCents = 1_000, 3_100
 			h.wait(time.Hour)
 			h.applied("fees", h.now, book)

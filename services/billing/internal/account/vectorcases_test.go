@@ -30,7 +30,7 @@ func (h *history) stored(kind Kind, subject string, data []byte) {
 // begin brings the small price book into force and creates alice, with credits for requests over quota.
 func (h *history) begin(credits int64) {
 	h.t.Helper()
-	h.prices(smallBook())
+	h.prices(smallFirstBook())
 	h.account(alice, plan.Pro)
 	if credits > 0 {
 		h.grant(alice, credits, 0)
@@ -88,7 +88,7 @@ func timeCases() []vectorCase {
 		}},
 		{"clock-offset", "Time", "The price book's offset of 30 days moves the time; the offset of a usage batch does not.", func(h *history) {
 			h.begin(0)
-			book := pricebook.Configured(smallBook())
+			book := pricebook.Configured(smallFirstBook())
 			book.OffsetMs = 30 * dayMillis
 			book.StampMs, book.Rules, book.Agreed = h.now+book.OffsetMs, h.rules, true
 			h.append(Prices, book)
@@ -123,7 +123,7 @@ func timeCases() []vectorCase {
 			h.each(alice, plan.FilesUpload, 3)
 			h.wait(10 * time.Second)
 			h.each(alice, plan.FilesUpload, 1)
-			h.applied("next", h.now+115_000, smallBook())
+			h.applied("next", h.now+115_000, smallFirstBook())
 			h.wait(time.Hour)
 			h.tick()
 		}},
@@ -168,7 +168,7 @@ func batchCases() []vectorCase {
 			h.expect("open", int64(h.places(&event.Served{Sequence: sequence, Places: []uint32{1, 2}})), 1)
 		}},
 		{"batch-order", "Order within a usage batch", "Message 4 voids the only request within the limit and admits another, which gets its place; and it settles a request that it admits itself.", func(h *history) {
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			h.account(bob, plan.Free)
 			first := h.admission(bob, plan.PastesDelete)
 			h.usage([]*event.Admission{first, h.admission(bob, plan.PastesDelete)}, nil)
@@ -207,7 +207,7 @@ func admissionCases() []vectorCase {
 		{"no-prices", "Admission", "Without a price book, and for malformed admissions, the verdict is empty.", func(h *history) {
 			h.account(alice, plan.Pro)
 			h.want(h.admission(alice, plan.LiteGet), event.Decision_DECISION_UNSPECIFIED)
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			short := h.admission(alice, plan.LiteGet)
 			short.RequestId = short.RequestId[:15]
 			h.want(short, event.Decision_DECISION_UNSPECIFIED)
@@ -273,7 +273,7 @@ func admissionCases() []vectorCase {
 			h.want(h.admission(alice, plan.LiteGet), event.Decision_ADMITTED)
 		}},
 		{"quota", "Admission", "A free account: two requests within the limit, then exhausted; a quota key that its plan lacks; an unlimited one.", func(h *history) {
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			h.account(bob, plan.Free)
 			for range 2 {
 				a := h.admission(bob, plan.LiteGet)
@@ -315,7 +315,7 @@ func admissionCases() []vectorCase {
 			h.each(alice, plan.FilesUpload, 1)
 		}},
 		{"anonymous", "Admission", "A network has three quick pastes an hour. A void gives one back, and the window moves on.", func(h *history) {
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			var open []*event.Admission
 			for range 3 {
 				a := h.anonymous()

@@ -16,7 +16,7 @@ func paidCases() []vectorCase {
 	}
 	return []vectorCase{
 		{"subscription", "Subscriptions", "A subscription gives a plan. Its fee is recorded and adds no credits. An admin's plan stays while the subscription is renewed. A second one gives its own plan, and none after its end; with the last the account is on Free again.", func(h *history) {
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			h.account(alice, plan.Free)
 			does(h, subscribe(alice, sub(1, plan.Pro, 10)))
 			does(h, feeOf(alice, "in_1"))
@@ -35,7 +35,7 @@ func paidCases() []vectorCase {
 			h.wantStatus(subscribe(alice, sub(3, plan.Admin, 60)), badCommand)
 		}},
 		{"subscription-order", "Subscriptions", "The newest of two subscriptions counts, though the older one is read last. The end of a subscription comes before its beginning, which changes nothing then.", func(h *history) {
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			h.account(alice, plan.Free)
 			does(h, subscribe(alice, sub(2, plan.Max, 10)))
 			does(h, subscribe(alice, sub(1, plan.Pro, 20)))

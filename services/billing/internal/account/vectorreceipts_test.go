@@ -15,7 +15,7 @@ func receiptCases() []vectorCase {
 			h.begin(100_000)
 			h.each(alice, plan.FilesUpload, 1)
 			h.rules = Rules5
-			h.prices(smallBook())
+			h.prices(smallFirstBook())
 			h.expectReceipt(0)
 			h.each(alice, plan.FilesUpload, 1)
 			h.expectReceipt(2)

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 	"quire.dev/services/billing/internal/bookjson"
 )
 
@@ -171,6 +172,9 @@ func same(t *testing.T, what string, got, want []byte) {
 		t.Errorf("%s\n%s\nnot\n%s", what, got, want)
 	}
 }
+
+// smallFirstBook is small, of the keys that every book has.
+func smallFirstBook() *plan.Book { return small(firstBook(3)) }
 
 // vectorCase writes the messages of a vector.
 type vectorCase struct {
