@@ -18,7 +18,7 @@ func TestBatchesFoldInOrder(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	ensure(t, nc, billing(0))
 	var o outcomes
-	cfg := config(&o)
+	cfg := publishingOnce(&o)
 	cfg.MaxItems = 7
 	a, stop := start(t, nc, cfg)
 	const items = 1000
@@ -54,7 +54,7 @@ func TestLingeringItemsLeaveWithOthers(t *testing.T) {
 		}
 	}
 	var o outcomes
-	cfg := config(&o)
+	cfg := publishingOnce(&o)
 	cfg.Linger = time.Hour
 	a, stop := start(t, nc, cfg)
 	for i := uint64(0); i < 30; i += 3 {
@@ -87,7 +87,7 @@ func TestWhatWaitsLeavesInOneMessage(t *testing.T) {
 	nc := journaltest.Start(t).Conn(t)
 	ensure(t, nc, billing(0))
 	var o outcomes
-	a, err := journal.NewAppender(nc, config(&o))
+	a, err := journal.NewAppender(nc, publishingOnce(&o))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -354,7 +354,7 @@ func TestTooLargeItemsAreRefusedAndLargeBatchesCut(t *testing.T) {
 	nc := journaltest.Start(t, journaltest.WithMaxPayload(8192)).Conn(t)
 	ensure(t, nc, billing(0))
 	var o outcomes
-	cfg := config(&o)
+	cfg := publishingOnce(&o)
 	a, err := journal.NewAppender(nc, cfg)
 	if err != nil {
 		t.Fatal(err)
