@@ -80,7 +80,10 @@ type newIndex struct {
 // from the operating system or from ctx.
 func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	opts.setDefaults()
-	c := &checker{ctx: ctx, opts: opts, report: &Report{}, described: map[string]description{}, firsts: map[string]uint64{}}
+	c := &checker{
+		ctx: ctx, opts: opts, report: &Report{},
+		described: map[string]description{}, undescribed: map[string]error{}, firsts: map[string]uint64{},
+	}
 	c.report.checker = c
 	if opts.Budget > 0 {
 		c.deadline = time.Now().Add(opts.Budget)
@@ -101,6 +104,9 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	}
 	for _, name := range opts.Expected {
 		if !c.isThere(name) {
+			if err := c.undescribed[name]; err != nil {
+				return nil, err
+			}
 			return nil, damageError(filepath.Join(folder, "jetstream"), 0, "the journal %s is missing", name)
 		}
 	}
@@ -115,8 +121,8 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 	return c.report, nil
 }
 
-// RemoveUnfinished removes the folders of streams that the server was about to create, and returns them. Nothing was ever stored in
-// them. The server leaves such a folder alone, and is unhealthy as long as it exists.
+// RemoveUnfinished removes the folders of streams that the server was creating when the process was killed, and returns them. They
+// have no messages. The server leaves such a folder alone, and is unhealthy as long as it exists.
 func (r *Report) RemoveUnfinished() ([]string, error) {
 	for _, dir := range r.unfinished {
 		if err := os.RemoveAll(dir); err != nil {
@@ -185,19 +191,21 @@ type plan struct {
 }
 
 type checker struct {
-	ctx       context.Context
-	opts      Options
-	report    *Report
-	described map[string]description // by stream
-	firsts    map[string]uint64      // first messages of the streams that keep every message
-	deadline  time.Time
-	done      int64
-	total     int64
-	buf       []byte
+	ctx         context.Context
+	opts        Options
+	report      *Report
+	described   map[string]description // by stream
+	undescribed map[string]error       // what is wrong with the descriptions of streams without messages
+	firsts      map[string]uint64      // first messages of the streams that keep every message
+	deadline    time.Time
+	done        int64
+	total       int64
+	buf         []byte
 }
 
-// plan lists the blocks of a stream and checks its description. It is nil if the stream has neither: the process was killed while
-// the server created it.
+// plan lists the blocks of a stream and checks its description. It is nil if the stream has no messages and no valid description:
+// the process was killed while the server created it. Of the next generation the server writes first where it begins, as a record of
+// a deleted message without a subject.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
 	blocks, err := listBlocks(dir)
@@ -210,7 +218,8 @@ func (c *checker) plan(dir string) (*plan, error) {
 	}
 	described, err := checkMeta(dir, name)
 	switch {
-	case err != nil && size == 0:
+	case err != nil && size <= headerBytes+checksumBytes:
+		c.undescribed[name] = err
 		c.report.unfinished = append(c.report.unfinished, dir)
 		return nil, nil
 	case err != nil:

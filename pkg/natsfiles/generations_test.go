@@ -198,41 +198,45 @@ func TestAGenerationMayBeDeletedWhileItIsChecked(t *testing.T) {
 	})
 }
 
-// TestAStreamThatWasBeingCreatedIsRemoved, as a kill leaves it: a folder without a message, whose description or checksum is missing. It
-// may be that of the next generation, in place of a deleted one.
+// TestAStreamThatWasBeingCreatedIsRemoved, as a kill leaves it: without a message, and without its description or the checksum. It is
+// damaged if it was known before.
 func TestAStreamThatWasBeingCreatedIsRemoved(t *testing.T) {
-	for _, name := range []string{"NEW", forever} {
-		for _, files := range [][]string{nil, {"meta.inf"}} {
-			t.Run(fmt.Sprint(name, files), func(t *testing.T) {
-				dir := twoGenerations(t, true, 1)
-				folder := filepath.Join(dir, streamFolder, name)
-				if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(filepath.Join(folder, "msgs"), 0o700)); err != nil {
+	made := twoGenerations(t, false, 0)
+	if b := blocksOf(t, made, odd); len(b) != 1 || b[0].Size != headerBytes+checksumBytes {
+		t.Fatalf("a generation without messages has the blocks %v, want one that says where it begins", b)
+	}
+	for _, lost := range [][]string{{"meta.inf", "meta.sum"}, {"meta.sum"}, {"meta.inf", "meta.sum", "msgs"}} {
+		t.Run(strings.Join(lost, " "), func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
+				t.Fatal(err)
+			}
+			folder := filepath.Join(dir, streamFolder, odd)
+			for _, file := range lost {
+				if err := os.RemoveAll(filepath.Join(folder, file)); err != nil {
 					t.Fatal(err)
 				}
-				for _, file := range files {
-					if err := os.WriteFile(filepath.Join(folder, file), []byte("{"), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				report, err := Check(t.Context(), dir, generations())
-				if err != nil {
-					t.Fatal(err)
-				}
-				if removed, err := report.RemoveUnfinished(); err != nil || !slices.Equal(removed, []string{folder}) {
-					t.Errorf("removed %q, %v", removed, err)
-				}
-				if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
-					t.Error("it is still there:", err)
+			}
+			opts := generations()
+			if _, err := Check(t.Context(), dir, opts); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "meta.inf") {
+				t.Errorf("the generation was there: %v", err)
+			}
+			opts.Expected = []string{forever}
+			report, err := Check(t.Context(), dir, opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if removed, err := report.RemoveUnfinished(); err != nil || !slices.Equal(removed, []string{folder}) {
+				t.Errorf("removed %q, %v", removed, err)
+			}
+			if _, err := os.Stat(folder); !errors.Is(err, os.ErrNotExist) {
+				t.Error("it is still there:", err)
+			}
+			serve(t, dir, func(js jetstream.JetStream) {
+				if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: odd, Subjects: []string{"usage"}, FirstSeq: atClosing + 1}); err != nil {
+					t.Error(err)
 				}
 			})
-		}
-	}
-	dir := twoGenerations(t, true, 1)
-	remove(t, filepath.Join(dir, streamFolder, odd)) // nothing continues the closed one
-	if err := os.MkdirAll(filepath.Join(dir, streamFolder, odd, "msgs"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Check(t.Context(), dir, generations()); !errors.Is(err, ErrDamaged) {
-		t.Errorf("the open generation lost all: %v", err)
+		})
 	}
 }

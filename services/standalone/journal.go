@@ -121,7 +121,7 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 		return err
 	}
 	for _, folder := range removed {
-		p.deps.Logger.Info("a stream without messages, which was being created at a kill, was removed", "folder", folder)
+		p.deps.Logger.Info("removed a stream without messages: the process was killed while creating it", "folder", folder)
 	}
 	if report.Left() > 0 {
 		p.checkLater("the journals' files", func(ctx context.Context) error { return p.checkRest(ctx, report) })

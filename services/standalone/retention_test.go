@@ -73,7 +73,7 @@ func (a *archivedInstallation) generationsPass(t *testing.T) {
 			c = launch(t, a.folder, passing...)
 			a.use(t, c.base)
 		}
-		for range 2 { // a snapshot and the audit must cover all that is closed: these close none
+		for range 2 { // a snapshot and the audit must cover all that is closed: these starts close no generation
 			if err := c.end(t, syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}

@@ -275,8 +275,8 @@ type recorder struct {
 	body   []byte
 }
 
-// onlyDeleted reports whether all that fails are streams that the server still deletes the files of, to which it has given names
-// with a dot. After a kill its start finds the rest of them.
+// onlyDeleted reports whether the only failures are streams being deleted. The server renames those to begin with a dot; after a
+// kill, its next start removes the rest.
 func (r *recorder) onlyDeleted() bool {
 	var health server.HealthStatus
 	if r.status != http.StatusServiceUnavailable || json.Unmarshal(r.body, &health) != nil || len(health.Errors) == 0 {
@@ -307,6 +307,9 @@ func (l logger) Noticef(format string, v ...any) {
 }
 
 func (l logger) Warnf(format string, v ...any) {
+	if strings.HasPrefix(format, "Healthcheck failed") {
+		return // Run reports what lasts
+	}
 	l.log.Warn("journal server", "text", fmt.Sprintf(format, v...))
 }
 
