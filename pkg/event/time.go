@@ -19,5 +19,5 @@ func AppendTime(to []byte, ms int64) []byte {
 	return append(to[:len(to)-1], '.', num.Uint8('0'+part/100), num.Uint8('0'+part/10%10), num.Uint8('0'+part%10), 'Z')
 }
 
-// MonthNumber is t's month as a number: 12*year + month - 1.
+// MonthNumber is the month of t, a time in UTC, as a number: 12*year + month - 1.
 func MonthNumber(t time.Time) uint32 { return num.Uint32(t.Year()*12 + int(t.Month()) - 1) }

@@ -41,8 +41,8 @@ func (m Micros) String() string {
 func Credits[N num.Integer](micros N) string { return Micros(num.Int64(micros)).String() }
 
 // Short formats an amount of credits for people, without trailing zeros.
-func Short[N uint64 | Micros](micros N) string {
-	return strings.TrimSuffix(strings.TrimRight(Micros(micros).String(), "0"), ".")
+func Short[N num.Integer](micros N) string {
+	return strings.TrimSuffix(strings.TrimRight(Credits(micros), "0"), ".")
 }
 
 // Dollars formats an amount of cents, such as 9.00.

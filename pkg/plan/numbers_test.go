@@ -44,7 +44,7 @@ func TestQuotaKeysHaveTheirNumbersEverywhere(t *testing.T) {
 	}
 }
 
-// found are the matches in a file of the repository, at least one.
+// found returns the matches in a file of the repository, at least one.
 func found(t *testing.T, file, pattern string) [][]string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("../..", file))

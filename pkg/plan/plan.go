@@ -177,9 +177,9 @@ func (b *Book) QuotaKeys() []QuotaKey {
 	return slices.DeleteFunc(QuotaKeys(), func(k QuotaKey) bool { return !b.lists(k, FilesList) })
 }
 
-// lists reports whether the book has a key. Every book has those up to always.
-func (b *Book) lists(k, always QuotaKey) bool {
-	if k <= always {
+// lists reports whether the book has a key. Every book has the keys up to lastInitial.
+func (b *Book) lists(k, lastInitial QuotaKey) bool {
+	if k <= lastInitial {
 		return true
 	}
 	for t := range b.Plans {

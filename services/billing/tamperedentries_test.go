@@ -50,7 +50,7 @@ func part(run projection.EntryRun, skipped, n int) projection.EntryRun {
 // TestTheAuditNamesTamperedEntries: by the first number that does not fit the chain, or the last one that a wrong hash is after. Only
 // a part of the chain from some number on is right: older entries are deleted.
 func TestTheAuditNamesTamperedEntries(t *testing.T) {
-	notUnderRace(t)
+	slow(t)
 	t.Parallel()
 	const size = event.EntryBytes
 	type run = projection.EntryRun

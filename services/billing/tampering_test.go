@@ -161,19 +161,18 @@ func (s *stack) put(key string, data []byte) {
 	}
 }
 
-// notUnderRace leaves a test out of the runs with the race detector, which other tests of audits are for: this one differs from
-// them in what it audits, and takes a minute there.
-func notUnderRace(t *testing.T) {
+// slow skips a test with -short, as in make check and make race.
+func slow(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("other audits show races")
+		t.Skip("slow")
 	}
 }
 
 // TestTheAuditNamesEveryTampering with the read model and snapshots: while billing is stopped and, where it says so, while it
 // runs. Each is named by table, account, row, field, and by what is expected and found.
 func TestTheAuditNamesEveryTampering(t *testing.T) {
-	notUnderRace(t)
+	slow(t)
 	t.Parallel()
 	owner := event.AccountID(alice).String()
 	for _, c := range []struct {

@@ -297,7 +297,7 @@ func difference(before, after rows) string {
 // what is read is found by table, account and row, and nothing else is named. The fields of an edge's report are in no journal, and what is
 // deleted of the oldest requests and entries of an account is not missed. Nor does an audit in parts know the ordinals of entries and events.
 func TestTheAuditNamesDrawnTamperings(t *testing.T) {
-	notUnderRace(t)
+	slow(t)
 	seed := *forgerySeed
 	if seed == 0 {
 		seed = rand.Uint64()

@@ -23,7 +23,7 @@ func (f *Fold) turnBack(to int64) {
 	f.holds.turnBack()
 	f.principals.turnBack()
 	f.kept.turnBack(to)
-	f.topUps.schedule() // after the accounts: their times of retries have moved
+	f.topUps.schedule() // after the accounts: their retry times have moved
 	f.sources.turnBack(to)
 }
 

@@ -47,7 +47,7 @@ func (f *Fold) unknown(rules uint32) error {
 }
 
 // counts reports whether the rules in force count requests under a quota key. A key that is added comes with a new version of the
-// rules: until all instances know it, its requests are decided as those of an unknown one.
+// rules: until then, requests under it are decided like those of an unknown key.
 func (b *base) counts(key plan.QuotaKey) bool { return key.Valid() }
 
 // set takes a published price book and the rules that it names, and reports whether the book came into force. The first

@@ -3,12 +3,11 @@ package accounts
 import (
 	"slices"
 
-	"quire.dev/pkg/plan"
-
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/alert"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"
 	"quire.dev/services/edge/internal/httpin/httperr"

@@ -5,13 +5,12 @@ import (
 	"strings"
 	"time"
 
-	"quire.dev/pkg/plan"
-
 	"github.com/gofiber/fiber/v2"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/num"
 	"quire.dev/pkg/payments"
+	"quire.dev/pkg/plan"
 	"quire.dev/services/edge/internal/accounts"
 	"quire.dev/services/edge/internal/endpoint"
 	"quire.dev/services/edge/internal/fault"

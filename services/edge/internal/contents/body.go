@@ -12,7 +12,6 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/endpoint"
 )
 
@@ -62,7 +61,7 @@ func (s *Store) OpenBody(c *endpoint.Call, content *event.Content, offset, lengt
 
 // body returns the requested range of r. Only the whole blob has a hash.
 func (w *wholeBlobs) body(ctx context.Context, r blob.Filed, content *event.Content, info blob.Info) (*fileBody, error) {
-	if info.Size != num.Int64(content.SizeBytes) {
+	if info.Size != content.Length() {
 		return nil, errDamaged
 	}
 	file, offset, length := r.File()

@@ -19,7 +19,6 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/endpoint"
 )
 
@@ -101,7 +100,7 @@ func (s *Store) Open(ctx context.Context, content *event.Content, offset, length
 
 // verifyHash verifies the hash of a blob that is read as a whole. A part has no hash.
 func verifyHash(r io.ReadCloser, content *event.Content, offset, length int64) io.ReadCloser {
-	if size := num.Int64(content.SizeBytes); offset == 0 && (length < 0 || length == size) {
+	if size := content.Length(); offset == 0 && (length < 0 || length == size) {
 		return &checkedReader{ReadCloser: r, hash: sha256.New(), left: size, want: content.Sha256}
 	}
 	return r
@@ -135,7 +134,7 @@ func (s *Store) Load(ctx context.Context, content *event.Content) ([]byte, error
 	if content.GetBlob() == "" {
 		return content.GetInline(), nil
 	}
-	return s.LoadBeginning(ctx, content, num.Int64(content.SizeBytes))
+	return s.LoadBeginning(ctx, content, content.Length())
 }
 
 // LoadBeginning reads the first size bytes of a content into memory.

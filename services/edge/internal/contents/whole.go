@@ -14,7 +14,6 @@ import (
 
 	"quire.dev/pkg/blob"
 	"quire.dev/pkg/event"
-	"quire.dev/pkg/num"
 	"quire.dev/services/edge/internal/endpoint"
 )
 
@@ -158,7 +157,7 @@ func (w *wholeBlobs) read(ctx context.Context, content *event.Content) (err erro
 	if err != nil {
 		return err
 	}
-	whole := &checkedReader{ReadCloser: r, hash: sha256.New(), left: num.Int64(content.SizeBytes), want: content.Sha256}
+	whole := &checkedReader{ReadCloser: r, hash: sha256.New(), left: content.Length(), want: content.Sha256}
 	buffer := w.buffers.Get().(*[]byte)
 	defer w.buffers.Put(buffer)
 	if _, err = io.CopyBuffer(struct{ io.Writer }{io.Discard}, struct{ io.Reader }{whole}, *buffer); err == nil {

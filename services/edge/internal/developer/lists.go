@@ -44,17 +44,19 @@ func (s *API) list(c *endpoint.Call, l *Listing) error {
 	if err != nil {
 		return err
 	}
-	return s.metered(c, l.scope, func(receipt *endpoint.Receipt) error { return s.answerList(c, l, q, receipt) })
+	return s.metered(c, l.scope, func() {}, func(receipt *endpoint.Receipt) error { return s.answerList(c, l, q, receipt) })
 }
 
-// metered counts a call that lists something under the quota key of its row. Without one the call is free: its API key needs the
-// scope, and the account's failures are counted here.
-func (s *API) metered(c *endpoint.Call, scope plan.QuotaKey, answer func(*endpoint.Receipt) error) error {
+// metered counts a call that lists something under the quota key of its row, which may have none. start begins a read beside the
+// admission; answer waits for it.
+func (s *API) metered(c *endpoint.Call, scope plan.QuotaKey, start func(), answer func(*endpoint.Receipt) error) error {
 	if c.Row.Key == endpoint.Unmetered {
-		return s.unmetered(c, scope, answer)
+		return s.unmetered(c, scope, start, answer)
 	}
 	m := s.Meter(c)
-	if err := m.Start().Wait(); err != nil {
+	admission := m.Start()
+	start()
+	if err := admission.Wait(); err != nil {
 		return err
 	}
 	receipt := m.Receipt()
@@ -65,11 +67,13 @@ func (s *API) metered(c *endpoint.Call, scope plan.QuotaKey, answer func(*endpoi
 	return nil
 }
 
-func (s *API) unmetered(c *endpoint.Call, scope plan.QuotaKey, answer func(*endpoint.Receipt) error) error {
+// unmetered answers a free call. Its API key needs the scope, and the account's failures are counted here.
+func (s *API) unmetered(c *endpoint.Call, scope plan.QuotaKey, start func(), answer func(*endpoint.Receipt) error) error {
 	account := endpoint.AccountSource(c.Who.Account)
 	if err := s.CheckFailures(account); err != nil {
 		return err
 	}
+	start()
 	if err := s.CheckKey(c, scope); err != nil {
 		return err
 	}

@@ -16,10 +16,12 @@ func (s *API) listVersions(c *endpoint.Call, k *kind.Kind) error {
 		return err
 	}
 	var pending *bus.PendingRead
-	if event.ValidItemID(read.Item) {
-		pending = s.bus.StartRead(k.Domain, read, &c.Timing)
+	start := func() {
+		if event.ValidItemID(read.Item) {
+			pending = s.bus.StartRead(k.Domain, read, &c.Timing)
+		}
 	}
-	return s.metered(c, k.Read, func(receipt *endpoint.Receipt) error { return s.answerVersions(c, pending, scope, receipt) })
+	return s.metered(c, k.Read, start, func(receipt *endpoint.Receipt) error { return s.answerVersions(c, pending, scope, receipt) })
 }
 
 // answerVersions waits for the page and answers with it.
