@@ -371,7 +371,7 @@ function canonical(value) {
 
 // src/prices.ts
 var quotaKeys = 13;
-var firstKeys = 13;
+var lastInitialKey = 13;
 var maxBalance = 1e15;
 var latestRules = 5;
 var free = 1;
@@ -447,7 +447,7 @@ var Book = class {
   }
 };
 function listed(book, quotaKey) {
-  return quotaKey <= firstKeys || book?.has(quotaKey) === true;
+  return quotaKey <= lastInitialKey || book?.has(quotaKey) === true;
 }
 
 // src/statements.ts
@@ -790,15 +790,15 @@ var chargeCredits = 2;
 var open = 0;
 var closedServed = 1;
 var closedVoid = 2;
-var mostKeys = 64;
+var maxKeys = 64;
 function keptOf(month, quotaKey) {
-  return month * mostKeys + quotaKey;
+  return month * maxKeys + quotaKey;
 }
-function monthOfKept(place) {
-  return Math.floor(place / mostKeys);
+function monthOfKept(kept) {
+  return Math.floor(kept / maxKeys);
 }
-function keyOfKept(place) {
-  return place % mostKeys;
+function keyOfKept(kept) {
+  return kept % maxKeys;
 }
 var State = class {
   constructor(partition, answers, sink, hash = sha256) {

@@ -3,7 +3,8 @@
 import type { PriceBook } from "./messages.ts";
 
 export const quotaKeys = 13;
-const firstKeys = 13;
+/** Every book has the keys up to this one. */
+const lastInitialKey = 13;
 export const maxBalance = 1e15;
 export const latestRules = 5;
 export const free = 1;
@@ -103,5 +104,5 @@ export class Book {
 
 /** Whether usage and statements under a book list a quota key: the first ones always, a later one if the book has it. */
 export function listed(book: Book | undefined, quotaKey: number): boolean {
-  return quotaKey <= firstKeys || book?.has(quotaKey) === true;
+  return quotaKey <= lastInitialKey || book?.has(quotaKey) === true;
 }

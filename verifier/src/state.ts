@@ -228,19 +228,19 @@ export interface Owner {
   known: number;
 }
 
-const mostKeys = 64;
+const maxKeys = 64;
 
-/** The place of a month's paid requests under a quota key. */
+/** The key in Account.kept of a month's paid requests under a quota key. */
 export function keptOf(month: number, quotaKey: number): number {
-  return month * mostKeys + quotaKey;
+  return month * maxKeys + quotaKey;
 }
 
-export function monthOfKept(place: number): number {
-  return Math.floor(place / mostKeys);
+export function monthOfKept(kept: number): number {
+  return Math.floor(kept / maxKeys);
 }
 
-export function keyOfKept(place: number): number {
-  return place % mostKeys;
+export function keyOfKept(kept: number): number {
+  return kept % maxKeys;
 }
 
 export interface Account extends Owner {
