@@ -160,6 +160,41 @@ func (q Query) NextAfter(index Index, d Doc) Query {
 	return q
 }
 
+// Lister is the part of a Store, or of a Snapshot, that Each reads from.
+type Lister interface {
+	List(ctx context.Context, collection string, q Query) ([]Doc, error)
+}
+
+// ErrStop, returned by the callback of Each, ends it without an error.
+var ErrStop = errors.New("views: stop")
+
+// Each calls take with every document from the position of q on, in its order, and returns its first error. It reads pages of
+// q.Limit documents, or of MaxList without one. index is the index of q. A document that is written meanwhile may be left out, or
+// come twice if its place in the index changes.
+func Each(ctx context.Context, store Lister, collection string, index Index, q Query, take func(Doc) error) error {
+	q.Index = index.Name
+	if q.Limit == 0 {
+		q.Limit = MaxList
+	}
+	for {
+		docs, err := store.List(ctx, collection, q)
+		if err != nil {
+			return fmt.Errorf("list %s: %w", collection, err)
+		}
+		for _, doc := range docs {
+			if err := take(doc); errors.Is(err, ErrStop) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+		if len(docs) < q.Limit {
+			return nil
+		}
+		q = q.NextAfter(index, docs[len(docs)-1])
+	}
+}
+
 // Put writes a document, new or not.
 type Put struct {
 	Collection string

@@ -1,6 +1,7 @@
 package viewstest
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -97,6 +98,27 @@ func testListAbsentKeys(t *testing.T, open Open) {
 	sameIDs(t, listAll(t, s, ownerIndex(), views.Query{Equal: []views.Value{views.String("ann")}}, 2), "never", "soon", "late")
 	sameIDs(t, listAll(t, s, ownerIndex(), views.Query{Desc: true}, 2), "late", "soon", "never")
 	same(t, load(t, s, views.Full, "half"), half)
+}
+
+func testEachStops(t *testing.T, open Open) {
+	s, _ := open(t)
+	put(t, s, doc("a", 1, "ann", 10), doc("b", 1, "ann", 20), doc("c", 1, "ann", 30), doc("d", 1, "ann", 40))
+	failed := errors.New("failed")
+	for _, end := range []struct{ returned, want error }{{views.ErrStop, nil}, {fmt.Errorf("enough: %w", views.ErrStop), nil}, {failed, failed}} {
+		for limit := range 4 { // 0: pages of MaxList
+			var ids []string
+			err := views.Each(t.Context(), s, items, ownerIndex(), views.Query{Limit: limit}, func(d views.Doc) error {
+				if ids = append(ids, d.ID); d.ID == "c" {
+					return end.returned
+				}
+				return nil
+			})
+			if !errors.Is(err, end.want) {
+				t.Errorf("a callback that returns %v ends the list with %v", end.returned, err)
+			}
+			sameIDs(t, ids, "a", "b", "c")
+		}
+	}
 }
 
 func testListMoves(t *testing.T, open Open) {

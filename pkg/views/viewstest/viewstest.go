@@ -62,6 +62,7 @@ func Run(t *testing.T, open Open) {
 		{"list sorts by the remaining keys, then by id, both ways", testListOrder},
 		{"list finds by any prefix of the keys", testListPrefix},
 		{"list leaves out documents that lack a key", testListAbsentKeys},
+		{"a list of all pages ends where it is stopped", testEachStops},
 		{"list follows a document whose keys change", testListMoves},
 		{"list sorts integers by value and strings by bytes", testListValues},
 		{"list positions need no document behind them", testListPositions},
@@ -144,12 +145,7 @@ func load(t fataler, s views.Store, parts views.Parts, ids ...string) []views.Do
 	return docs
 }
 
-// lister is a views.Store or a views.Snapshot.
-type lister interface {
-	List(ctx context.Context, collection string, q views.Query) ([]views.Doc, error)
-}
-
-func list(t fataler, s lister, q views.Query) []views.Doc {
+func list(t fataler, s views.Lister, q views.Query) []views.Doc {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
@@ -163,27 +159,35 @@ func list(t fataler, s lister, q views.Query) []views.Doc {
 // maxListed is more than any test has documents.
 const maxListed = 5000
 
+// pages is a lister whose pages have at most as many documents as were asked for.
+type pages struct {
+	t fataler
+	s views.Lister
+}
+
+func (p pages) List(_ context.Context, _ string, q views.Query) ([]views.Doc, error) {
+	page := list(p.t, p.s, q)
+	if len(page) > q.Limit {
+		p.t.Fatalf("list returned %d documents for a limit of %d", len(page), q.Limit)
+	}
+	return page, nil
+}
+
 // listAll pages through an index, a page of size at a time.
-func listAll(t fataler, s lister, index views.Index, q views.Query, size int) []string {
+func listAll(t fataler, s views.Lister, index views.Index, q views.Query, size int) []string {
 	t.Helper()
-	q.Index, q.Limit = index.Name, size
+	q.Limit = size
 	var ids []string
-	for {
-		page := list(t, s, q)
-		if len(page) > size {
-			t.Fatalf("list returned %d documents for a limit of %d", len(page), size)
-		}
-		for _, d := range page {
-			ids = append(ids, d.ID)
-		}
-		if len(page) < size {
-			return ids
-		}
-		if len(ids) > maxListed {
+	err := views.Each(t.Context(), pages{t, s}, items, index, q, func(d views.Doc) error {
+		if ids = append(ids, d.ID); len(ids) > maxListed {
 			t.Fatalf("list %+v does not end", q)
 		}
-		q = q.NextAfter(index, page[len(page)-1])
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("list %+v: %v", q, err)
 	}
+	return ids
 }
 
 // stands fails unless the stream is at that checkpoint.

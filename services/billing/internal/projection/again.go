@@ -140,20 +140,14 @@ func (p *Projection) agedBefore(ctx context.Context, id event.AccountID, before 
 // agedAt returns the position at which to begin paging back through an account's aged rows for those settled before a time: the end of the
 // newest block whose first row was. A block has rows of one month.
 func (p *Projection) agedAt(ctx context.Context, id event.AccountID, millis int64) (string, error) {
-	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}, Desc: true, Limit: views.MaxList}
-	for {
-		docs, err := p.store.List(ctx, Aged, query)
-		if err != nil {
-			return "", fmt.Errorf("list %s: %w", Aged, err)
+	query := views.Query{Equal: []views.Value{views.String(id.String())}, Desc: true}
+	at := account.LedgerPosition(0)
+	err := views.Each(ctx, p.store, Aged, ledgerIndex(), query, func(doc views.Doc) error {
+		if timesOf(doc).first >= millis {
+			return nil
 		}
-		for _, doc := range docs {
-			if timesOf(doc).first < millis {
-				return account.LedgerPosition(account.LedgerSequence(positionOf(doc)) + 1), nil
-			}
-		}
-		if len(docs) < query.Limit {
-			return account.LedgerPosition(0), nil
-		}
-		query = query.NextAfter(ledgerIndex(), docs[len(docs)-1])
-	}
+		at = account.LedgerPosition(account.LedgerSequence(positionOf(doc)) + 1)
+		return views.ErrStop
+	})
+	return at, err
 }

@@ -214,10 +214,10 @@ func newestAged(ctx context.Context, store Rows, id event.AccountID) (*views.Doc
 // EachAgedRow calls do with what is kept of an account's aged rows, oldest first, from a message on. Blocks that can't be read have none.
 func EachAgedRow(ctx context.Context, store Rows, id event.AccountID, from uint64, do func(AgedRow) error) error {
 	query := views.Query{
-		Index: byAccount, Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.String(account.LedgerPosition(from))},
+		Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.String(account.LedgerPosition(from))},
 	}
 	before := ""
-	return each(ctx, store, Aged, query, agedBlocks().byPosition(), func(head views.Doc) error {
+	return views.Each(ctx, store, Aged, agedBlocks().byPosition(), query, func(head views.Doc) error {
 		docs, err := store.Load(ctx, Aged, []string{head.ID}, views.Full)
 		if err != nil || len(docs) == 0 {
 			return err
@@ -274,32 +274,25 @@ func ends(rows []AgedRow, next *AgedRow) bool {
 
 func monthOf(millis int64) uint32 { return event.MonthNumber(time.UnixMilli(millis).UTC()) }
 
-// errLater ends a list.
-var errLater = errors.New("the row is later")
-
 // eachAging calls do with each stored row after a position, up to a time of settlement. Rows of an account are stored in their order.
 func (p *Projection) eachAging(ctx context.Context, id event.AccountID, after string, before int64, do func(AgedRow) error) error {
-	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}}
+	query := views.Query{Equal: []views.Value{views.String(id.String())}}
 	if after != "" {
 		query.After, query.AfterID = []views.Value{views.String(after)}, "~"
 	}
 	p.mu.Lock()
 	done := p.done // a later message may have further rows
 	p.mu.Unlock()
-	err := each(ctx, p.store, Ledger, query, ledgerIndex(), func(doc views.Doc) error {
+	return views.Each(ctx, p.store, Ledger, ledgerIndex(), query, func(doc views.Doc) error {
 		row, err := AgedRowOf(doc)
-		if err == nil && (row.settled >= before || row.Sequence > done) {
-			err = errLater
-		}
 		if err != nil {
 			return err
 		}
+		if row.settled >= before || row.Sequence > done {
+			return views.ErrStop
+		}
 		return do(row)
 	})
-	if errors.Is(err, errLater) {
-		err = nil
-	}
-	return err
 }
 
 // deleteAged deletes the rows up to a position if they are due, and reports whether there are some that are not.

@@ -65,11 +65,11 @@ func takeApart(row *event.LedgerEntry) []*event.LedgerEntry {
 // EachLedgerRow calls do with the stored rows of an account's ledger, oldest first. With from, it leaves out those whose position is
 // before that message.
 func EachLedgerRow(ctx context.Context, store views.Store, id event.AccountID, from uint64, do func(views.Doc) error) error {
-	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(id.String())}}
+	query := views.Query{Equal: []views.Value{views.String(id.String())}}
 	if from > 0 {
 		query.After = []views.Value{views.String(account.LedgerPosition(from))}
 	}
-	return each(ctx, store, Ledger, query, ledgerIndex(), do)
+	return views.Each(ctx, store, Ledger, ledgerIndex(), query, do)
 }
 
 // Rows reads the rows of the read model: a store, or one as of a moment.
@@ -80,7 +80,7 @@ type Rows interface {
 
 // EachOwnedRow calls do with every row that some ledger shows and the ledger's owner, by owner and then oldest first.
 func EachOwnedRow(ctx context.Context, rows Rows, do func(event.AccountID, views.Doc) error) error {
-	return each(ctx, rows, Ledger, views.Query{Index: byAccount}, ledgerIndex(), func(doc views.Doc) error {
+	return views.Each(ctx, rows, Ledger, ledgerIndex(), views.Query{}, func(doc views.Doc) error {
 		key, _ := doc.Keys.Get("account").Any().(string)
 		owner, err := event.ParseAccountID(key)
 		if err != nil {
@@ -107,33 +107,15 @@ func AllStored(ctx context.Context, rows Rows) error {
 
 // EachDay calls do with the stored days of a stream from a day on, in order.
 func EachDay(ctx context.Context, store views.Store, stream string, from uint32, do func(views.Doc) error) error {
-	query := views.Query{Index: byStreamDay, Equal: []views.Value{views.String(stream)}, After: []views.Value{views.Int(int64(from) - 1)}, AfterID: "~"}
-	return each(ctx, store, Days, query, views.Index{Name: byStreamDay, Keys: []string{"stream", "day"}}, do)
+	index := views.Index{Name: byStreamDay, Keys: []string{"stream", "day"}}
+	query := views.Query{Equal: []views.Value{views.String(stream)}, After: []views.Value{views.Int(int64(from) - 1)}, AfterID: "~"}
+	return views.Each(ctx, store, Days, index, query, do)
 }
 
 // EachAdminEntry calls do with every stored entry of a stream's part of the admin log, oldest first.
 func EachAdminEntry(ctx context.Context, store views.Store, stream string, do func(views.Doc) error) error {
-	query := views.Query{Index: byStream, Equal: []views.Value{views.String(stream)}}
-	return each(ctx, store, AdminLog, query, views.Index{Name: byStream, Keys: []string{"stream", "position"}}, do)
-}
-
-func each(ctx context.Context, store Rows, collection string, query views.Query, index views.Index, do func(views.Doc) error) error {
-	query.Limit = views.MaxList
-	for {
-		docs, err := store.List(ctx, collection, query)
-		if err != nil {
-			return fmt.Errorf("list %s: %w", collection, err)
-		}
-		for _, doc := range docs {
-			if err := do(doc); err != nil {
-				return err
-			}
-		}
-		if len(docs) < query.Limit {
-			return nil
-		}
-		query = query.NextAfter(index, docs[len(docs)-1])
-	}
+	index := views.Index{Name: byStream, Keys: []string{"stream", "position"}}
+	return views.Each(ctx, store, AdminLog, index, views.Query{Equal: []views.Value{views.String(stream)}}, do)
 }
 
 // ErrChanged means that a row has changed since it was compared.

@@ -144,10 +144,10 @@ func records(doc views.Doc) uint64 {
 // blockHeads lists the blocks of an account from a position on, in the order of their sequences.
 func (p *Projection) blockHeads(ctx context.Context, kind blockKind, id event.AccountID, from int64) ([]views.Doc, error) {
 	query := views.Query{
-		Index: byAccount, Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.Int(from - 1)}, AfterID: "~",
+		Equal: []views.Value{views.String(id.String())}, After: []views.Value{views.Int(from - 1)}, AfterID: "~",
 	}
 	var heads []views.Doc
-	err := each(ctx, p.store, kind.collection, query, kind.byPosition(), func(d views.Doc) error {
+	err := views.Each(ctx, p.store, kind.collection, kind.byPosition(), query, func(d views.Doc) error {
 		heads = append(heads, d)
 		return nil
 	})
@@ -184,8 +184,8 @@ func (p *Projection) loadBlocks(ctx context.Context, kind blockKind, heads []vie
 // accounts returns the accounts of a stream that have blocks.
 func (p *Projection) accounts(ctx context.Context, kind blockKind) (map[string]bool, error) {
 	accounts := map[string]bool{}
-	query := views.Query{Index: byStream, Equal: []views.Value{views.String(p.stream)}}
-	err := each(ctx, p.store, kind.collection, query, kind.byTime(), func(d views.Doc) error {
+	query := views.Query{Equal: []views.Value{views.String(p.stream)}}
+	err := views.Each(ctx, p.store, kind.collection, kind.byTime(), query, func(d views.Doc) error {
 		account, _, _ := strings.Cut(d.ID, ".")
 		accounts[account] = true
 		return nil

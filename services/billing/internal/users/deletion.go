@@ -60,29 +60,16 @@ func (u *Users) Deletion(ctx context.Context, account event.AccountID, deletion 
 func (u *Users) DueDeletions(ctx context.Context, each func(*event.User) error) error {
 	now := u.clock().UnixMilli()
 	index := views.Index{Name: byDeletion, Keys: []string{"deletes"}}
-	query := views.Query{Index: byDeletion, Limit: sweepPage}
-	for {
-		docs, err := u.store.List(ctx, users, query)
+	return views.Each(ctx, u.store, users, index, views.Query{Limit: sweepPage}, func(doc views.Doc) error {
+		if doc.Keys.Get("deletes").Int64() > now {
+			return views.ErrStop
+		}
+		user, err := decodeUser([]views.Doc{doc}, nil)
 		if err != nil {
-			return fmt.Errorf("list deletions: %w", err)
+			return err
 		}
-		for _, d := range docs {
-			if d.Keys.Get("deletes").Int64() > now {
-				return nil
-			}
-			user, err := decodeUser([]views.Doc{d}, nil)
-			if err != nil {
-				return err
-			}
-			if err := each(user); err != nil {
-				return err
-			}
-		}
-		if len(docs) < query.Limit {
-			return nil
-		}
-		query = query.NextAfter(index, docs[len(docs)-1])
-	}
+		return each(user)
+	})
 }
 
 // Erase removes the user of an account and its sessions, and frees the address.

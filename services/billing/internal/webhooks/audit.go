@@ -2,7 +2,6 @@ package webhooks
 
 import (
 	"context"
-	"fmt"
 
 	"quire.dev/pkg/event"
 	"quire.dev/pkg/views"
@@ -18,21 +17,7 @@ func ExpiryMillis(doc views.Doc) int64 { return doc.Keys.Get("expires").Int64() 
 
 // EachAlert calls do with every stored alert of an account, oldest first.
 func EachAlert(ctx context.Context, store views.Store, account event.AccountID, do func(views.Doc) error) error {
-	query := views.Query{Index: byAccount, Equal: []views.Value{views.String(account.String())}, Limit: sweepPage}
 	index := views.Index{Name: byAccount, Keys: []string{"account", "position"}}
-	for {
-		docs, err := store.List(ctx, alerts, query)
-		if err != nil {
-			return fmt.Errorf("list alerts: %w", err)
-		}
-		for _, doc := range docs {
-			if err := do(doc); err != nil {
-				return err
-			}
-		}
-		if len(docs) < sweepPage {
-			return nil
-		}
-		query = query.NextAfter(index, docs[len(docs)-1])
-	}
+	query := views.Query{Equal: []views.Value{views.String(account.String())}, Limit: sweepPage}
+	return views.Each(ctx, store, alerts, index, query, do)
 }

@@ -96,28 +96,16 @@ func Alerts(ctx context.Context, store views.Store, account event.AccountID, aft
 // Sweep deletes a partition's addresses whose webhooks are not in its journal. known reports whether one is, as of now.
 func Sweep(ctx context.Context, store views.Store, partition int, now time.Time, known func(account event.AccountID, webhook uint64) bool) error {
 	s := &Store{store: store}
-	query := views.Query{Index: byPartition, Equal: []views.Value{views.Int(int64(partition))}, Limit: sweepPage}
 	index := views.Index{Name: byPartition, Keys: []string{"partition"}}
-	for {
-		docs, err := store.List(ctx, addresses, query)
+	query := views.Query{Equal: []views.Value{views.Int(int64(partition))}, Limit: sweepPage}
+	return views.Each(ctx, store, addresses, index, query, func(doc views.Doc) error {
+		a, err := decodeAddress(doc)
 		if err != nil {
-			return fmt.Errorf("list webhooks: %w", err)
+			return err
 		}
-		for _, doc := range docs {
-			a, err := decodeAddress(doc)
-			if err != nil {
-				return err
-			}
-			if now.UnixMilli()-a.CreatedMs < abandoned.Milliseconds() || known(event.AccountID(a.Account), a.Webhook) {
-				continue
-			}
-			if err := s.deleteAll(ctx, doc.ID); err != nil {
-				return err
-			}
-		}
-		if len(docs) < sweepPage {
+		if now.UnixMilli()-a.CreatedMs < abandoned.Milliseconds() || known(event.AccountID(a.Account), a.Webhook) {
 			return nil
 		}
-		query = query.NextAfter(index, docs[len(docs)-1])
-	}
+		return s.deleteAll(ctx, doc.ID)
+	})
 }

@@ -410,30 +410,20 @@ func Erase(ctx context.Context, store views.Store, account event.AccountID) erro
 
 // sealAgain re-encrypts secrets with the current key, so that other keys can be retired.
 func (s *Store) sealAgain(ctx context.Context) error {
-	query := views.Query{Index: byAccount, Limit: sweepPage}
 	index := views.Index{Name: byAccount, Keys: []string{"account"}}
-	for {
-		docs, err := s.store.List(ctx, addresses, query)
+	return views.Each(ctx, s.store, addresses, index, views.Query{Limit: sweepPage}, func(doc views.Doc) error {
+		a, err := decodeAddress(doc)
 		if err != nil {
-			return fmt.Errorf("list webhooks: %w", err)
+			return err
 		}
-		for _, doc := range docs {
-			a, err := decodeAddress(doc)
-			if err != nil {
-				return err
-			}
-			if !slices.ContainsFunc(a.Secrets, func(w *event.WebhookSecret) bool { return !s.sealer.present(w.Sealed) }) {
-				continue
-			}
-			if _, err := s.change(ctx, event.AccountID(a.Account), a.Webhook, s.reseal); err != nil {
-				return fmt.Errorf("encrypt the secrets of a webhook: %w", err)
-			}
-		}
-		if len(docs) < sweepPage {
+		if !slices.ContainsFunc(a.Secrets, func(w *event.WebhookSecret) bool { return !s.sealer.present(w.Sealed) }) {
 			return nil
 		}
-		query = query.NextAfter(index, docs[len(docs)-1])
-	}
+		if _, err := s.change(ctx, event.AccountID(a.Account), a.Webhook, s.reseal); err != nil {
+			return fmt.Errorf("encrypt the secrets of a webhook: %w", err)
+		}
+		return nil
+	})
 }
 
 // reseal leaves a secret unchanged if no key opens it.
