@@ -1,6 +1,7 @@
 package event
 
 import (
+	"crypto/sha256"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -13,6 +14,8 @@ const (
 
 	outcomeItem      = 4
 	outcomeRequestID = 12
+
+	receiptBytes = sha256.Size
 )
 
 // DecodeVerdicts is Decode for a VerdictBatch. The verdicts share one allocation, so keeping one keeps them all; see
@@ -21,6 +24,7 @@ func DecodeVerdicts(data []byte, batch *VerdictBatch) error {
 	space, err := spaceFor[Verdict](data, batchVerdicts)
 	if err == nil {
 		batch.Verdicts = make([]*Verdict, 0, len(space))
+		receipts := make([]byte, len(space)*receiptBytes)
 		err = eachField(data, func(number int32, value, whole []byte) error {
 			if number != batchVerdicts {
 				return batch.UnmarshalVT(whole)
@@ -28,6 +32,7 @@ func DecodeVerdicts(data []byte, batch *VerdictBatch) error {
 			v := &space[0]
 			space = space[1:]
 			batch.Verdicts = append(batch.Verdicts, v)
+			v.Receipt, receipts = receipts[:0:receiptBytes], receipts[receiptBytes:]
 			return v.UnmarshalVT(value)
 		})
 	}

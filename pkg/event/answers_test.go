@@ -16,6 +16,7 @@ func verdictBatch(verdicts int) *event.VerdictBatch {
 	for i := range verdicts {
 		batch.Verdicts = append(batch.Verdicts, &event.Verdict{
 			Decision: event.Decision_ADMITTED, Charge: event.ChargeSource_CHARGE_QUOTA, Remaining: int64(i), Limit: 100, ResetSeconds: 5,
+			ReceiptNumber: uint64(i + 1), Receipt: bytes.Repeat([]byte{byte(i)}, 32),
 		})
 	}
 	return batch
@@ -76,7 +77,8 @@ func decodesAs[M interface {
 func TestDecodeVerdictsAgreesWithDecode(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		batch := verdictBatch(rapid.IntRange(0, 3).Draw(t, "verdicts"))
-		batch.Verdicts = append(batch.Verdicts, &event.Verdict{Decision: event.Decision_SPENDING_CAP_REACHED, Cap: &event.SpendingCap{AmountMicros: 7}})
+		batch.Verdicts = append(batch.Verdicts, &event.Verdict{Decision: event.Decision_SPENDING_CAP_REACHED, Cap: &event.SpendingCap{AmountMicros: 7}},
+			&event.Verdict{Receipt: bytes.Repeat([]byte("long"), 9)}, &event.Verdict{Receipt: []byte("short")})
 		decodesAs(t, damaged(t, batch), &event.VerdictBatch{}, &event.VerdictBatch{}, event.DecodeVerdicts)
 	})
 }
