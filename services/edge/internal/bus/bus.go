@@ -109,6 +109,8 @@ type Bus struct {
 	explaining []atomic.Pointer[string]
 
 	reports []reports // by billing partition
+	// reportDue is signalled when a partition's requests fill a report.
+	reportDue chan struct{}
 
 	answers chan *nats.Msg
 	// handlers by subject. All run on the goroutine of receive.
@@ -149,6 +151,7 @@ func New(nc *nats.Conn, cfg Config) (*Bus, error) {
 		signals:   sync.Pool{New: func() any { return make(chan struct{}, 1) }},
 		answers:   make(chan *nats.Msg, answerQueue),
 		reports:   make([]reports, cfg.Partitions),
+		reportDue: make(chan struct{}, 1),
 		handlers:  map[string]func([]byte) error{},
 
 		explaining: make([]atomic.Pointer[string], cfg.Partitions),

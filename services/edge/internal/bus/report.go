@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// reportEvery is the interval of reports.
+	// reportEvery is the interval of reports, unless reportItems requests are finished before.
 	reportEvery = 250 * time.Millisecond
 	// maxReports bounds the requests that wait for the next report of a partition. Further ones are not reported.
 	maxReports = 16_384
@@ -74,26 +74,43 @@ func (b *Bus) Report(r Report) {
 	to.paths = append(to.paths, r.Client...)
 	r.Client = to.paths[begin:]
 	to.list = append(to.list, r)
+	if len(to.list)%reportItems == 0 {
+		select {
+		case b.reportDue <- struct{}{}:
+		default: // it is signalled
+		}
+	}
 }
 
 // sendReports sends reports until ctx ends, and then the last ones.
 func (b *Bus) sendReports(ctx context.Context) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
+	send := func(least int) {
+		for p := range b.reports {
+			b.sendReport(p, least)
+		}
+	}
 	for ctx.Err() == nil {
 		select {
 		case <-tick.C:
+			send(1)
+		case <-b.reportDue:
+			send(reportItems)
 		case <-ctx.Done():
 		}
-		for p := range b.reports {
-			b.sendReport(p)
-		}
 	}
+	send(1)
 }
 
-func (b *Bus) sendReport(partition int) {
+// sendReport sends a partition's requests if there are at least that many.
+func (b *Bus) sendReport(partition, least int) {
 	from := &b.reports[partition]
 	from.mu.Lock()
+	if len(from.list) < least {
+		from.mu.Unlock()
+		return
+	}
 	list, paths := from.list, from.paths
 	from.list, from.paths = from.spare.list[:0], from.spare.paths[:0]
 	from.mu.Unlock()
