@@ -71,16 +71,12 @@ func NewRequestID() RequestID {
 
 // String is the id as a UUID.
 func (r RequestID) String() string {
-	var out [36]byte
-	at := 0
-	for i, b := range r {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			out[at] = '-'
-			at++
-		}
-		hex.Encode(out[at:at+2], []byte{b})
-		at += 2
-	}
+	out := [36]byte{8: '-', 13: '-', 18: '-', 23: '-'}
+	hex.Encode(out[:8], r[:4])
+	hex.Encode(out[9:13], r[4:6])
+	hex.Encode(out[14:18], r[6:8])
+	hex.Encode(out[19:23], r[8:10])
+	hex.Encode(out[24:], r[10:])
 	return string(out[:])
 }
 

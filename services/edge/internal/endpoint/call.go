@@ -30,6 +30,8 @@ type Call struct {
 	Form       []byte // the body, if the route takes a form
 	Hash       uint64 // see BodyHash; 0 if the handler reads the body
 
+	id      event.RequestID // of idText, see ID
+	idText  string
 	Timing  bus.Timing // of what the handler asked other services
 	failure fault.Kind // of the handler; empty: none
 	group   group
@@ -216,8 +218,11 @@ func OrObject(body []byte) []byte {
 
 // ID is the id of the request.
 func (c *Call) ID() event.RequestID {
-	id, _ := event.ParseRequestID(httpin.RequestID(c.Ctx)) // New's NewRequestID makes ids by event.NewRequestID
-	return id
+	if text := httpin.RequestID(c.Ctx); text != c.idText {
+		c.id, _ = event.ParseRequestID(text) // New's NewRequestID makes ids by event.NewRequestID
+		c.idText = text
+	}
+	return c.id
 }
 
 // HungUp reports whether the client has disconnected.
