@@ -13,8 +13,10 @@ import (
 )
 
 const (
-	// reportEvery is the interval of reports, unless reportItems requests are finished before.
+	// reportEvery is the interval of reports, unless reportAt requests of a partition finish sooner.
 	reportEvery = 250 * time.Millisecond
+	// reportAt is below reportItems, so that a report that leaves at once is one message.
+	reportAt = 500
 	// maxReports bounds the requests that wait for the next report of a partition. Further ones are not reported.
 	maxReports = 16_384
 	// reportItems is the number of requests in a message, so that it stays below the server's bound.
@@ -74,10 +76,10 @@ func (b *Bus) Report(r Report) {
 	to.paths = append(to.paths, r.Client...)
 	r.Client = to.paths[begin:]
 	to.list = append(to.list, r)
-	if len(to.list)%reportItems == 0 {
+	if len(to.list)%reportAt == 0 {
 		select {
 		case b.reportDue <- struct{}{}:
-		default: // it is signalled
+		default: // already signalled
 		}
 	}
 }
@@ -96,14 +98,14 @@ func (b *Bus) sendReports(ctx context.Context) {
 		case <-tick.C:
 			send(1)
 		case <-b.reportDue:
-			send(reportItems)
+			send(reportAt)
 		case <-ctx.Done():
 		}
 	}
 	send(1)
 }
 
-// sendReport sends a partition's requests if there are at least that many.
+// sendReport sends the requests of a partition that wait, if there are at least as many as least says.
 func (b *Bus) sendReport(partition, least int) {
 	from := &b.reports[partition]
 	from.mu.Lock()
