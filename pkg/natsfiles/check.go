@@ -29,16 +29,16 @@ type Options struct {
 	Gapless func(stream string) bool
 	// Also lists subjects that a stream's messages may have in addition to the described ones. nil: none.
 	Also func(stream string) []string
-	// Closed reports whether a stream with the subjects of its description takes no more messages. What Check leaves of it is not read. nil: no
-	// stream is closed.
+	// Closed reports whether a stream with the subjects of its description takes no more messages. Its blocks that Check leaves are
+	// never read. nil: no stream is closed.
 	Closed func(stream string, subjects []string) bool
 	// Continued names the stream that continues an expected one. While that stream is not closed, the other one may be missing. nil: none does.
 	Continued func(stream string) string
-	// AtOnce bounds the total size of blocks that Check reads in full. Above it, the blocks of gapless streams that the server
+	// AtOnce is the total size of blocks up to which Check reads them all. Above it, the blocks of gapless streams that the server
 	// takes from its index are left to Report.CheckRest. 0: none is left.
 	AtOnce int64
-	// Budget bounds the time for reading records. Of the remaining, oldest blocks only the names are read, except the first
-	// block of a stream that keeps every message. 0: no bound.
+	// Budget bounds the time for reading records. Of the remaining, oldest blocks only the names are read, except the last block of
+	// each stream and the first of one that keeps every message. 0: no bound.
 	Budget time.Duration
 	// Progress, if not nil, is called after each block with the bytes read so far and the bytes of all blocks.
 	Progress func(done, total int64)
@@ -204,8 +204,8 @@ type checker struct {
 }
 
 // plan lists the blocks of a stream and checks its description. It is nil if the stream has no messages and no valid description:
-// the process was killed while the server created it. Of the next generation the server writes first where it begins, as a record of
-// a deleted message without a subject.
+// the process was killed while the server created it. A new generation may have one record by then, of a deleted message without a
+// subject: it tells where the generation begins.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
 	blocks, err := listBlocks(dir)
@@ -234,7 +234,7 @@ func (c *checker) plan(dir string) (*plan, error) {
 	return &plan{name: name, dir: dir, blocks: blocks}, nil
 }
 
-// description is what matters of a stream's description.
+// description is the part of a stream's configuration that Check uses.
 type description struct {
 	Subjects []string `json:"subjects"`  // of its messages; nil if some are given by a pattern
 	First    uint64   `json:"first_seq"` // of its first message; 0: 1
@@ -256,7 +256,7 @@ func checkMeta(dir, name string) (described description, err error) {
 	case hex.EncodeToString(checksum(nameHash(name), meta)) != string(want):
 		return described, damageError(file, 0, "the description of journal %s does not match its checksum", name)
 	case json.Unmarshal(meta, &described) != nil:
-		return described, damageError(file, 0, "the description of journal %s is no JSON", name)
+		return described, damageError(file, 0, "the description of journal %s is not valid JSON", name)
 	case slices.ContainsFunc(described.Subjects, func(s string) bool { return strings.ContainsAny(s, "*>") }):
 		described.Subjects = nil
 	}

@@ -21,8 +21,8 @@ import (
 
 // Layout of a record: its length (4 bytes; top bit: it has headers), sequence (8; top bits: erased, tombstone), time (8),
 // length of the subject (2), subject, [length of the headers (4), headers,] message, checksum (8). The checksum covers
-// sequence, time, subject, headers and message, but not the lengths: a changed length of the subject moves its end into the
-// message, and nothing in the record tells. Headers show their end.
+// sequence, time, subject, headers and message, but not the lengths: a wrong length of the subject goes undetected. Headers end in a
+// blank line, so theirs can be checked.
 const (
 	headerBytes   = 22 // before the subject
 	checksumBytes = 8
@@ -125,7 +125,6 @@ func blockHash(stream string, index uint32) *highwayhash.Digest64 {
 	return nameHash(fmt.Sprintf("%s-%d", stream, index))
 }
 
-// blockFile is the file of a block.
 type blockFile struct {
 	Index uint32
 	Path  string

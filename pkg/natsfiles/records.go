@@ -21,7 +21,7 @@ type span struct {
 	torn        *Tail
 	unread      bool // its records were not read
 
-	deleted   uint64 // highest message that a record of a stream that keeps every message says is deleted; 0: none
+	deleted   uint64 // highest sequence that a record says is deleted, in a stream that keeps every message; 0: none
 	deletedAt int64  // offset of that record
 
 	firstTime, lastTime int64 // of first and last, in Unix nanoseconds
@@ -106,7 +106,7 @@ func (c *checker) notTorn(h *highwayhash.Digest64, rest []byte, last bool) strin
 	case !last:
 		return "a record does not match its checksum, and later files follow"
 	case c.opts.Clean:
-		return "a record does not match its checksum, although the last stop was in order"
+		return "a record does not match its checksum, although the last shutdown was clean"
 	}
 	if len(rest) >= headerBytes {
 		if _, whole := parse(h, rest, int64(len(rest))); whole {

@@ -131,7 +131,7 @@ func (c *checker) sameBlock(l left, b blockFile) error {
 	return nil
 }
 
-// inUse is damaged for files that the server is using.
+// inUse is damageError for files that the server is using.
 func inUse(file, format string, args ...any) error {
 	return fmt.Errorf("%w: %s: %s. The journal server was using it, and may have truncated it; restore the data folder from a backup, with `quire restore`",
 		ErrDamaged, file, fmt.Sprintf(format, args...))

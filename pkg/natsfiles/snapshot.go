@@ -86,7 +86,7 @@ func (s Snapshot) WriteTo(w io.Writer, next func() (Message, bool, error)) error
 	return out.Close()
 }
 
-// AppendRecord appends a message's record to a block of a stream.
+// AppendRecord appends a message's record, without headers, to a block of a stream.
 func AppendRecord(block []byte, stream string, index uint32, m Message) []byte {
 	at := len(block)
 	block = binary.LittleEndian.AppendUint32(block, num.Uint32(headerBytes+len(m.Subject)+len(m.Data)+checksumBytes))

@@ -93,7 +93,8 @@ func Alerts(ctx context.Context, store views.Store, account event.AccountID, aft
 	return answer, nil
 }
 
-// Sweep deletes a partition's addresses whose webhooks are not in its journal. known reports whether one is, as of now.
+// Sweep deletes a partition's addresses that are older than abandoned and whose webhooks are not in its journal, with their
+// deliveries. known reports whether a webhook is, as of now.
 func Sweep(ctx context.Context, store views.Store, partition int, now time.Time, known func(account event.AccountID, webhook uint64) bool) error {
 	s := &Store{store: store}
 	index := views.Index{Name: byPartition, Keys: []string{"partition"}}

@@ -31,7 +31,7 @@ const (
 	idleTime      = time.Minute
 	statusGone    = http.StatusGone
 	userAgent     = "Quire-Webhooks/1"
-	errNotAllowed = "the address is not of the public internet"
+	errNotAllowed = "the address is not on the public internet"
 )
 
 // poster posts signed alerts.
@@ -74,7 +74,7 @@ func (p *poster) attempt(ctx context.Context, a *event.Alert, address *event.Web
 		out.Status = num.Uint32(response.StatusCode)
 		out.Answer = excerpt(response.Body)
 		if response.StatusCode/100 != 2 {
-			out.Error = "the answer was " + strconv.Itoa(response.StatusCode)
+			out.Error = "the HTTP status was " + strconv.Itoa(response.StatusCode)
 		}
 	} else {
 		out.Error = plain(err)
@@ -142,9 +142,9 @@ func plain(err error) string {
 	case errors.Is(err, errProhibited):
 		return errNotAllowed
 	case errors.Is(err, errSealed):
-		return "the secret can't be read any more: make a new one"
+		return "the signing secret can't be decrypted: rotate it"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return "no answer in time"
+		return "the request timed out"
 	case errors.As(err, new(*net.DNSError)):
 		return "the host name was not found"
 	case errors.As(err, new(*tls.CertificateVerificationError)):

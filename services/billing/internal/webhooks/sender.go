@@ -157,21 +157,23 @@ func (s *Sender) stop(cut context.CancelFunc) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), commitTime)
 	defer cancel()
-	err := s.save(ctx)
-	if err == nil && s.store.clock().Before(s.until) {
-		_, err = s.take(ctx, 0)
-	}
-	if err != nil {
+	if err := s.save(ctx); err != nil {
 		s.log.Warn("deliveries to webhooks could not be recorded and will be repeated", "error", err)
+		return
+	}
+	if s.store.clock().Before(s.until) {
+		if _, err := s.take(ctx, 0); err != nil {
+			s.log.Warn("the lease of webhook deliveries could not be released: other instances wait until it expires", "error", err)
+		}
 	}
 }
 
 func (s *Sender) logChange(ctx context.Context, err error) {
 	switch {
 	case err != nil && !s.failing && ctx.Err() == nil:
-		s.log.Warn("webhooks wait for the read model", "error", err)
+		s.log.Warn("webhook deliveries are paused: the read model can't be used", "error", err)
 	case err == nil && s.failing:
-		s.log.Info("webhooks resume")
+		s.log.Info("webhook deliveries resume")
 	}
 	s.failing = err != nil
 }

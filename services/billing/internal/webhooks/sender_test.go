@@ -238,7 +238,7 @@ func TestAFailedDeliveryIsTriedAgainForThreeDays(t *testing.T) {
 	began := b.now()
 	for n := 1; n <= len(pauses()); n++ {
 		d := b.until(hook, "an attempt fails", func(d *event.Delivery) bool { return int(d.Tries) == n })
-		if d.Status != event.DeliveryStatus_DELIVERY_PENDING || d.Attempts[len(d.Attempts)-1].Error != "the answer was 500" {
+		if d.Status != event.DeliveryStatus_DELIVERY_PENDING || d.Attempts[len(d.Attempts)-1].Error != "the HTTP status was 500" {
 			t.Fatalf("attempt %d: %v", n, d)
 		}
 		wait, pause := time.Duration(d.NextMs-b.now())*time.Millisecond, pauses()[n-1]
@@ -274,7 +274,7 @@ func TestRedirectsAreNotFollowedAndGoneEndsIt(t *testing.T) {
 	b.tell(first, second)
 	b.send("one")
 	b.until(first, "the redirect fails", func(d *event.Delivery) bool {
-		return len(d.Attempts) == 1 && d.Attempts[0].Error == "the answer was 307"
+		return len(d.Attempts) == 1 && d.Attempts[0].Error == "the HTTP status was 307"
 	})
 	b.until(second, "it is given up", func(d *event.Delivery) bool {
 		return d.Status == event.DeliveryStatus_DELIVERY_FAILED && len(d.Attempts) == 1
@@ -475,7 +475,7 @@ func TestAnAttemptIsBounded(t *testing.T) {
 		status uint32
 		error  string
 	}{
-		"no answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, "no answer in time"},
+		"no answer": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, 0, "the request timed out"},
 		"an answer that does not end": {func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(http.StatusOK)
 			if err := http.NewResponseController(w).Flush(); err == nil {

@@ -56,7 +56,7 @@ func NewStore(store views.Store, clock func() time.Time, cfg Config) (*Store, er
 	return &Store{store: store, clock: clock, partitions: cfg.Partitions, allowPrivate: cfg.AllowPrivate, sealer: s}, err
 }
 
-// Answer answers one request. Its errors are *rpc.Error or the read model's.
+// Answer answers one request. Its errors are *rpc.Error, those of the sealer of secrets, or the read model's.
 func (s *Store) Answer(ctx context.Context, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
 	account := event.AccountID(r.Account)
 	if account == 0 {
@@ -217,7 +217,7 @@ func (s *Store) change(ctx context.Context, account event.AccountID, webhook uin
 			return a, err
 		}
 	}
-	return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "other webhooks change at the same time"}
+	return nil, &rpc.Error{Code: rpc.CodeBusy, Message: "too many webhooks are changed at the same time; try again"}
 }
 
 func (s *Store) set(ctx context.Context, account event.AccountID, webhook uint64, r *event.SetAddress) (*event.WebhookAnswer, error) {

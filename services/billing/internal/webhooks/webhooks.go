@@ -32,7 +32,7 @@ const (
 // SendsFrom reports whether the sender needs a collection.
 func SendsFrom(collection string) bool { return collection == addresses || collection == deliveries }
 
-// Collections returns the collections of addresses, alerts and deliveries.
+// Collections returns the collections of addresses, leases, alerts and deliveries.
 func Collections() []views.Collection {
 	return append([]views.Collection{
 		{Name: addresses, Indexes: []views.Index{{Name: byAccount, Keys: []string{"account"}}, {Name: byPartition, Keys: []string{"partition"}}}},
