@@ -14,11 +14,12 @@ const (
 
 	outcomeItem      = 4
 	outcomeRequestID = 12
-
-	receiptBytes = sha256.Size
 )
 
-// DecodeVerdicts is Decode for a VerdictBatch. The verdicts share one allocation, so keeping one keeps them all; see
+// receiptBytes is the length of Verdict.Receipt.
+const receiptBytes = sha256.Size
+
+// DecodeVerdicts is Decode for a VerdictBatch. The verdicts and their receipts share memory, so keeping one keeps them all; see
 // Verdict.Clone.
 func DecodeVerdicts(data []byte, batch *VerdictBatch) error {
 	space, err := spaceFor[Verdict](data, batchVerdicts)

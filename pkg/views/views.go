@@ -168,9 +168,9 @@ type Lister interface {
 // ErrStop, returned by the callback of Each, ends it without an error.
 var ErrStop = errors.New("views: stop")
 
-// Each calls take with every document from the position of q on, in its order, and returns its first error. It reads pages of
-// q.Limit documents, or of MaxList without one. index is the index of q. A document that is written meanwhile may be left out, or
-// come twice if its place in the index changes.
+// Each calls take for every document after the position of q, in the order of q. It stops at the first error that take returns, and
+// returns it, or nil for ErrStop. It lists q.Limit documents at a time, MaxList if that is 0; q.Index is set to index. A document
+// that is written meanwhile may be left out, or come twice if its place in the index changes.
 func Each(ctx context.Context, store Lister, collection string, index Index, q Query, take func(Doc) error) error {
 	q.Index = index.Name
 	if q.Limit == 0 {

@@ -40,7 +40,7 @@ type alerts struct {
 	position int        // in the heap of warnings, from 1; 0: no warning expected
 }
 
-// webhook is the subscription of one webhook. It is immutable, since alerts share it.
+// webhook is the subscription of one webhook. A change replaces it.
 type webhook struct {
 	id         uint64
 	events     uint32

@@ -23,7 +23,7 @@ type base struct {
 
 	effects Effects
 	dirty   []*principal
-	broken  error // ErrState, ErrRules or a CoupledError, after which nothing can be folded
+	broken  error // such as ErrState and ErrRules; after it nothing can be folded
 
 	changing *principal   // the last one touched by this message
 	faulty   []*principal // found by this message to be impossible

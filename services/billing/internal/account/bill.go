@@ -99,7 +99,6 @@ func (c *counters) rest() (p period) {
 	return p
 }
 
-// empty reports whether nothing was counted.
 func (p *period) empty() bool {
 	return p.used == [plan.KeyCount]uint64{} && p.paid == p.used && p.amount == p.used
 }
@@ -120,7 +119,7 @@ func (a *account) endPeriod(at int64, unused bool) {
 	}
 }
 
-// unbill takes a request back from the ended period that counts it. Of the open period the counters do that.
+// unbill removes a voided request from the ended period that counted it. For the open period the counters suffice.
 func (c *counters) unbill(b *base, h *hold) {
 	ended := c.ended()
 	for i := range ended {

@@ -1,8 +1,8 @@
 package account
 
 // The fold's time never goes back with a source's clock. The journal's own clock is different: on one server of the cluster,
-// for example, it can be ahead and come back. If the fold's time waited for it, every window opened meanwhile would last until
-// then: limits of failures, holds, idempotency keys, and no grant could expire before.
+// for example, it can be ahead and come back. If the fold's time waited for the clock to catch up, limits of failures, holds,
+// idempotency keys and grants would all expire late.
 
 // backMillis is how far the fold's time may be ahead of the journal's clock. Stamps may be stampMillis ahead.
 const backMillis = 2 * stampMillis
@@ -15,8 +15,8 @@ func (f *Fold) follow(stored int64) {
 	}
 }
 
-// turnBack sets the time back. Later timestamps become this one, so that each window ends its full length after it. Months that
-// have begun stay begun, and what has expired stays expired.
+// turnBack sets the time back. Later timestamps become this one, so that no window lasts longer than its length from now on. Months
+// that have begun stay begun, and what has expired stays expired.
 func (f *Fold) turnBack(to int64) {
 	f.time = to
 	f.month = f.month.at(to)

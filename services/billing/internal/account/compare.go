@@ -11,7 +11,7 @@ type Listed struct {
 	ID            uint64
 	CreatedMillis int64
 	Erased        bool
-	OpenMillis    int64 // beginning of the earliest month whose statement the state still has
+	OpenMillis    int64 // beginning of the month before the current one, of which the state has the statement, if any
 }
 
 // List returns all accounts, sorted by id.

@@ -233,7 +233,7 @@ func (c *credits) grant(a *account, g *event.Grant, actor string, index int) eve
 	return event.CommandStatus_COMMAND_OK
 }
 
-// give adds credits by a grant, unless the account has too many. What it owes is paid from them.
+// give adds credits by a grant, unless the account has too many grants. Its debts are paid from them.
 func (c *credits) give(a *account, amount, expires int64, index int, e *event.LedgerEntry) bool {
 	if len(a.grants) >= maxGrants || !c.fits(a, amount, index) {
 		return false
@@ -242,8 +242,8 @@ func (c *credits) give(a *account, amount, expires int64, index int, e *event.Le
 	return true
 }
 
-// givePaid adds credits that were paid for and never expire, which no number of grants refuses: where there are too many, the last one
-// grows if it never expires either.
+// givePaid adds credits that were paid for, which never expire. At the limit of grants, they are added to the last one if that never
+// expires either.
 func (c *credits) givePaid(a *account, amount int64, index int, e *event.LedgerEntry) bool {
 	if !c.fits(a, amount, index) {
 		return false
@@ -317,8 +317,9 @@ func (c *credits) enter(a *account, month uint32, e *event.LedgerEntry) {
 	c.effects.Ledger = append(c.effects.Ledger, e)
 }
 
-// LedgerOrder is the position of an entry in the ledger: an entry about a request stands where the request was admitted, any
-// other where it was made. Strings compare as positions do. The entry's id must be valid.
+// LedgerOrder is the position of an entry in the ledger. A charge, and a refund because of a failure, stands where its request was
+// admitted; any other entry, an admin's refund too, stands where it was made. Strings compare as positions do. The entry's id must
+// be valid.
 func LedgerOrder(e *event.LedgerEntry) string {
 	order := make([]byte, 0, 2*LedgerIDChars)
 	order = event.AppendBase62(order, LedgerSequence(e.Id)-e.AdmittedBefore, ledgerDigits)
@@ -343,7 +344,7 @@ const (
 
 // enterCharge enters the price of a served request, if it cost anything. If the price was refunded meanwhile, the client has
 // already seen it, so the ledger shows the charge and its refund. The refund comes first: its credits may be spent by now, and
-// no balance of the ledger is below zero.
+// the charge must not take the balance below zero.
 func (c *credits) enterCharge(a *account, h *hold, at int64) {
 	cost := h.cost
 	if h.returned > 0 {

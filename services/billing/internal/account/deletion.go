@@ -2,7 +2,7 @@ package account
 
 import "quire.dev/pkg/event"
 
-// DeletionMillis is how long the owner of an account can cancel its deletion.
+// DeletionMillis is how long the owner of an account can cancel its deletion, at least.
 const DeletionMillis = 14 * 24 * 60 * 60 * 1000
 
 // deletion executes a command about the deletion of an account. The journal decides between an owner who cancels it and the job
@@ -34,5 +34,5 @@ func (a *account) erase(b *base) {
 	a.alerts, a.keys, a.keyUsed, a.topUp = nil, nil, 0, nil
 }
 
-// barred reports whether every admission of the account is refused, whatever its key.
+// barred reports whether admissions are refused because the account is suspended or about to be deleted.
 func (a *account) barred() bool { return a.suspended != 0 || a.deletes != 0 }

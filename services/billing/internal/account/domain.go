@@ -11,7 +11,7 @@ import (
 
 // Each domain settles on its own subject, to which no other service may publish. The fold accepts on it only what that domain
 // can know: how a write with one of its quota keys ended, by the id of the hold. So a repeated settlement counts once, whatever
-// its sequence. Only changes of storage have no id: the watermarks prevent counting them twice.
+// its sequence. Only changes of storage and content have no id: the watermarks prevent counting them twice.
 
 // Refused counts settlements of one batch that the fold refused for the same reason.
 type Refused struct {
@@ -128,8 +128,8 @@ func domainOf(key plan.QuotaKey) event.Domain {
 	return ""
 }
 
-// settleItem handles one settlement of a domain. seen reports whether its sequence was settled before. The result is empty, or
-// why all of the settlement was refused.
+// settleItem handles one settlement of a domain. seen reports whether its sequence was settled before. It returns why the settlement
+// was refused. With RefusedHold, what it says of storage and content counts nevertheless.
 func (f *Fold) settleItem(domain event.Domain, item *event.Settlement, seen bool) RefusalReason {
 	key := plan.QuotaKey(item.QuotaKey)
 	storageOnly := len(item.RequestId) == 0 // or content only

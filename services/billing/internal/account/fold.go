@@ -118,8 +118,8 @@ func (f *Fold) NextDueMillis() int64 {
 
 // Apply folds the next message. A message folded before changes nothing. An undecodable one counts in the chain and is skipped
 // with ErrUndecodable: every fold of this journal does the same, so the caller reports it and continues. After any other error
-// it must not continue. ErrGap has changed nothing. ErrState and ErrRules make the fold unusable: this call has no effects, and
-// each later one returns the error again.
+// it must not continue. ErrGap has changed nothing. Any other one makes the fold unusable: this call has no effects, and each later
+// one returns the error again.
 func (f *Fold) Apply(m Message) (Effects, error) {
 	f.resetEffects()
 	if f.broken == nil && f.rules > f.newest { // restored from the snapshot of a newer program
@@ -169,7 +169,8 @@ func (f *Fold) Apply(m Message) (Effects, error) {
 	return f.effects, err
 }
 
-// DecideOnly makes the fold leave out what no decision depends on: the digests of the messages and their chain, and the answers to batches.
+// DecideOnly makes the fold leave out what no decision depends on: the digests of the messages and their chain, and the answers to
+// batches of usage.
 // From then on its head, its hash and the ids of its alerts are wrong.
 func (f *Fold) DecideOnly() { f.decidesOnly = true }
 

@@ -79,8 +79,8 @@ func (t *tree) join(right Hash) Hash {
 	return sha256.Sum256(both[:])
 }
 
-// StateHash is the Hash of the state. It encodes only the principals changed since the last call, and hashes all. After ErrState it
-// returns that error.
+// StateHash is the Hash of the state. It encodes only the principals changed since the last call, and hashes all. It returns the
+// error that made the fold unusable, if any.
 func (f *Fold) StateHash() (Hash, error) {
 	image, err := f.Image()
 	if err != nil {
@@ -132,7 +132,7 @@ type imagePrincipal struct {
 	data []byte
 }
 
-// Image takes an image of the state. After ErrState it returns that error.
+// Image takes an image of the state. It returns the error that made the fold unusable, if any.
 func (f *Fold) Image() (*Image, error) {
 	if f.broken != nil {
 		return nil, f.broken

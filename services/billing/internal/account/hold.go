@@ -157,7 +157,7 @@ func (s *holds) addOpen(h *hold) {
 	}
 }
 
-// replace frees the idempotency id of h, a read with no repeats left.
+// replace takes the idempotency id of h from the read that had it, which no call repeats any more.
 func (s *holds) replace(h *hold) {
 	if used := s.byIdempotency[h.idempotency]; used != nil {
 		used.hasIdempotency = false

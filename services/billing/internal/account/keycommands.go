@@ -43,7 +43,7 @@ func (f *Fold) keyCommand(a *account, c *event.Command) *event.CommandOutcome {
 	return o
 }
 
-// liveKey returns a live key that was not replaced. The default key always exists.
+// liveKey returns a live key that was not replaced, or nil. An account may never have had a default key.
 func (a *account) liveKey(number uint32, now int64) *apiKey {
 	if number == 0 && a.keyVersion == 0 || number != 0 && a.keys == nil {
 		return nil
@@ -233,7 +233,6 @@ func (a *account) liveKeys(now int64) (current, replaced int) {
 	return current, replaced
 }
 
-// validRules reports whether the rules are valid for a key.
 func (b *base) validRules(r *event.KeyRules) bool {
 	if r.Name != nil && (*r.Name == "" || !utf8.ValidString(*r.Name) || utf8.RuneCountInString(*r.Name) > MaxKeyNameRunes) {
 		return false

@@ -39,7 +39,6 @@ func (m month) period() string {
 	return time.UnixMilli(m.start).UTC().Format("2006-01")
 }
 
-// parsePeriod parses the name of a month.
 func parsePeriod(s string) (month, bool) {
 	t, err := time.Parse("2006-01", s)
 	if err != nil || t.Year() < 1 || len(s) != len("2006-01") {

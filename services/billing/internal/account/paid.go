@@ -114,7 +114,7 @@ func (f *Fold) finalLate(h *hold) {
 	f.credits.final(h)
 }
 
-// unhold records that a hold not paid by credits can't be voided any more.
+// unhold records that a hold whose payment no longer moves can't be voided any more.
 func (c *credits) unhold(p *principal, key plan.QuotaKey) {
 	take(c.base, "holds that may be voided", &p.holding[key], 1)
 	if a := p.account; a != nil && len(a.paid) > 0 {

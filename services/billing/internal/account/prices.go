@@ -16,7 +16,7 @@ type prices struct {
 	current  *plan.Book // the newest in force; nil before the first
 	terms    uint64     // sequence of the last message that changed prices or rules
 
-	substitute int64                        // from when a book counts that is none of the journal's; 0: never
+	substitute int64                        // time from which a substitute replaces the journal's books; 0: never
 	refused    map[event.RequestID]struct{} // requests that the journal's books have refused; nil without a substitute
 }
 

@@ -49,7 +49,7 @@ func (c *credits) recordPayment(a *account, p *event.Payment, actor string, inde
 		if known.credits != p.CreditsMicros || known.plan != p.Plan {
 			return event.CommandStatus_COMMAND_PAYMENT_MISMATCH
 		}
-		if known.topUp == 0 && p.TopUp != 0 { // it was recorded by somebody who did not know what it carries out
+		if known.topUp == 0 && p.TopUp != 0 { // it was first recorded without its top-up
 			known.topUp = p.TopUp
 			a.toppedUp(p.TopUp)
 		}
@@ -77,8 +77,7 @@ func validPayment(p *event.Payment) bool {
 		len(p.Plan) <= maxPurchaseChars && p.AmountCents <= maxBalance && p.TaxCents <= p.AmountCents
 }
 
-// reverse executes a command that takes credits of a payment back, or gives them back again, or says that a fee was given back. An
-// outdated one changes nothing.
+// reverse sets how much of a payment is reversed: of its credits, or of the fee of a plan. An outdated command changes nothing.
 func (c *credits) reverse(a *account, r *event.Reverse, actor string, index int) event.CommandStatus {
 	if c.rules < Rules4 || !validPurchase(r.GetProvider(), r.GetId()) {
 		return event.CommandStatus_COMMAND_INVALID
@@ -108,7 +107,7 @@ func (c *credits) reverse(a *account, r *event.Reverse, actor string, index int)
 	return event.CommandStatus_COMMAND_OK
 }
 
-// centsReversed is how much of the amount is reversed. Who records an invoice names credits alone.
+// centsReversed is how much of the amount is reversed. A command that names credits alone reverses the amount in proportion.
 func (p *purchase) centsReversed(r *event.Reverse) uint64 {
 	if r.ReversedCents > 0 || r.ReversedMicros == 0 {
 		return r.ReversedCents

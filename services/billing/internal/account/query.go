@@ -73,7 +73,7 @@ func (a *account) heldGrants(at int64, limit int) (list []*event.HeldGrant, coun
 	return list, count
 }
 
-// Holder is an account as far as the read model alone has more of it: its user, and the addresses of its webhooks.
+// Holder names what the read model alone has of an account: its user, and the addresses of its webhooks.
 type Holder struct {
 	Account   event.AccountID
 	CreatedMs int64
@@ -222,7 +222,7 @@ func ValidLedgerID(s string) bool {
 	return ok1 && ok2
 }
 
-// LedgerPosition is the position in a ledger right before a message's entries. It is no entry's id, but compares with them.
+// LedgerPosition is the position in a ledger right before the entries of a message. It sorts like their LedgerOrder.
 func LedgerPosition(sequence uint64) string { return string(ledgerID(sequence, 0)) }
 
 // LedgerSequence is the message sequence of a ledger entry. The id must be valid.

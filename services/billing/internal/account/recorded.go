@@ -76,8 +76,8 @@ func (s *records) recordCharged(h *hold) {
 	s.change(h, RequestChange{Paid: true, Charge: num.Uint8(h.charge), CostMicros: h.cost})
 }
 
-// returned records that the void of another request refunded the price. timeMillis and index are of its admission,
-// or of its late charge.
+// returned records that the void of another request, or the end of a quarantine, refunded the price. timeMillis and index are of
+// its admission, or of its late charge.
 func (s *records) returned(a *account, request event.RequestID, timeMillis int64, index uint32) {
 	s.traceReturned(request)
 	if !s.recording {

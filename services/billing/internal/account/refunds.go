@@ -128,7 +128,7 @@ func (h *hold) voidable() bool {
 	return h.result == event.Result_RESULT_UNSPECIFIED || h.result == event.Result_SERVED && h.timedOut
 }
 
-// pending is what requests have taken whose own settlement may still refund it.
+// pending is what was charged to requests whose own settlement may still refund it.
 func (a *account) pending(key plan.QuotaKey, month uint32) (sum uint64) {
 	for _, list := range []*holdList{&a.open, &a.closed} {
 		for h := list.head; h != nil; h = h.after() {
@@ -151,7 +151,6 @@ func (of *charges) states() (list []*event.RefundState) {
 	return list
 }
 
-// restoreRefunds restores the refunds of single requests.
 func (c *counters) restoreRefunds(s *event.MonthState) error {
 	for _, r := range s.Refunds {
 		if len(r.RequestId) != 16 {

@@ -20,7 +20,8 @@ const (
 	Rules2 = 2
 	// Rules3 lets webhooks subscribe to the types of alerts that were added with it.
 	Rules3 = 3
-	// Rules4 takes price books that admins apply, with the time from which on they are in force.
+	// Rules4 takes price books that admins apply, with the time from which on they are in force, and payments with what belongs to
+	// them: reversals, refunds, subscriptions, top-ups, changes of plan at the end of a month, and their alerts.
 	Rules4 = pricebook.Rules
 	// Rules5 begins the accounts' chains of entries. A late write is charged once, whether an edge or its service settles it first.
 	Rules5 = 5
@@ -46,8 +47,8 @@ func (f *Fold) unknown(rules uint32) error {
 	return fmt.Errorf("%w: version %d, this program knows %d", ErrRules, rules, f.newest)
 }
 
-// counts reports whether the rules in force count requests under a quota key. A key that is added comes with a new version of the
-// rules: until then, requests under it are decided like those of an unknown key.
+// counts reports whether the rules in force count requests under a quota key: so far, all versions count all keys. A key that is added
+// comes with a new version of the rules. Until then, requests under it are decided like those of an unknown key.
 func (b *base) counts(key plan.QuotaKey) bool { return key.Valid() }
 
 // set takes a published price book and the rules that it names, and reports whether the book came into force. The first
@@ -63,16 +64,16 @@ func (l *prices) set(book *event.PriceBook) bool {
 		return false
 	}
 	if have := l.Prices(); have != nil &&
-		(!book.Agreed || have.Id != "" || pricebook.Same(book, have) || publishedMillis(book) < publishedMillis(have)) { // a repeat of the last one
+		(!book.Agreed || have.Id != "" || pricebook.Same(book, have) || publishedMillis(book) < publishedMillis(have)) { // nothing new, or nothing that the instances agree on
 		return false
 	}
 	l.bringIntoForce(bookFrom{fromMillis: l.time, book: pricebook.Of(book), event: book})
 	return true
 }
 
-// apply takes an applied price book, or withdraws an upcoming one. A withdrawn one is known until its time, so that its
-// message, if it is stored again, does not bring it back. After its time a message that was published before has no effect. It
-// reports whether the book came into force.
+// apply takes an applied price book, or withdraws an upcoming one. A withdrawn one is remembered until its time, so that a duplicate
+// of its message does not restore it. After that time, messages that were published before it have no effect. It reports whether the
+// book came into force.
 func (l *prices) apply(book *event.PriceBook) bool {
 	if l.rules < Rules4 || l.current == nil || l.substituted(max(book.EffectiveMs, l.time)) {
 		return false
@@ -96,7 +97,8 @@ func (l *prices) apply(book *event.PriceBook) bool {
 	return false
 }
 
-// TakesBook reports whether an applied book has an effect: there is room for it, and its plans have the numbers of other books.
+// TakesBook reports whether an applied book has an effect: there is room for it, and none of its plans clashes with one of another
+// book.
 func (l *prices) TakesBook(book *event.PriceBook) bool {
 	next := pricebook.Of(book)
 	clashes := func(b bookFrom) bool { return b.book != nil && pricebook.Clash(b.book, next) }

@@ -38,7 +38,7 @@ func (f *Fold) settle(item *event.Settlement) {
 	}
 }
 
-// serve makes an open hold final.
+// serve closes an open hold as served. After a time-out, a settlement may still void it.
 func (f *Fold) serve(h *hold, at int64, timedOut bool) {
 	p := h.principal
 	f.touch(p)
@@ -150,7 +150,8 @@ func (f *Fold) timeOut(h *hold) {
 	}
 }
 
-// settleLate handles a settlement of a closed hold. The first settlement counts, and it wins over an earlier time-out.
+// settleLate handles a settlement of a closed hold. It overrides a time-out. Of several, the first counts, unless it was a void and the
+// write is served after all.
 func (f *Fold) settleLate(item *event.Settlement, h *hold) {
 	p := h.principal
 	if p.account != nil {

@@ -300,7 +300,6 @@ func (a *account) restoreUse(uses []*event.GrantUse, request []byte) (use []gran
 	return use, nil
 }
 
-// network restores a network.
 func (r *restorer) network(s *event.NetworkState) error {
 	n := r.principals.network(s.Network)
 	n.admitted = slices.Clone(s.AdmittedMs)

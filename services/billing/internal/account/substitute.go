@@ -11,9 +11,9 @@ import (
 // substituteID is none of an applied book, so that no message withdraws it.
 const substituteID = "substitute"
 
-// Substitute has a price book count from a time on, in place of all that the journal brings from then on, to see what it would have
-// charged. It must precede the first message, and takes the book over. The states are then none of the journal's. refused are the requests that were refused: no
-// service has settled a write among them, so one that the book admits counts as served.
+// Substitute replaces all price books of the journal from a time on, to compute what another book would have charged. Call it before
+// the first message; it takes ownership of the book. The fold's states are then not the journal's. refused are the requests that were
+// refused: no service has settled a write among them, so one that the book admits counts as served.
 func (l *prices) Substitute(book *event.PriceBook, fromMillis int64, refused map[event.RequestID]struct{}) {
 	book.Id = substituteID
 	l.substitute, l.refused = max(1, fromMillis), refused
@@ -29,7 +29,7 @@ func (l *prices) admitsMore(request event.RequestID) bool {
 	return more
 }
 
-// Pass moves the time without a message, to see what would be then. The fold is then no longer the journal's.
+// Pass advances the time without a message, for a simulation. The state is then no longer the journal's.
 func (f *Fold) Pass(millis int64) {
 	f.resetEffects()
 	f.advance(millis)

@@ -55,7 +55,7 @@ func (u *topUps) set(a *account, r *event.SetTopUp) event.CommandStatus {
 	}
 	t.Failures, t.Reason, t.Off = 0, "", false
 	if t.Rule.CreditsMicros == 0 && t.DueMs != 0 {
-		// It may have been charged: the month has spent it, and another one waits, so that its payment can arrive.
+		// The provider may have charged it already: it still counts in the month, and the next one waits, so that its payment can arrive.
 		t.DueMs, t.DueMicros, t.RetryMs = 0, 0, u.time+topUpRetryMillis
 		u.wake = min(u.wake, t.RetryMs)
 	}
@@ -94,7 +94,7 @@ func (u *topUps) fail(a *account, c *event.TopUpFailed) event.CommandStatus {
 		t.Off = true
 		u.alerts.notifyHolder(a, &event.Alert{
 			Type: event.AlertType_ALERT_TOP_UP_OFF, Reason: c.Reason,
-			Mail: len(a.purchases.list) > 0, // strangers give addresses of others
+			Mail: len(a.purchases.list) > 0, // an account that never paid may have someone else's address
 		})
 	}
 	return event.CommandStatus_COMMAND_OK
@@ -164,7 +164,6 @@ func (u *topUps) schedule() {
 	}
 }
 
-// restore restores an account's rule.
 func (u *topUps) restore(a *account, t *event.TopUpState) {
 	if t == nil {
 		return

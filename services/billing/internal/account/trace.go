@@ -11,10 +11,10 @@ const (
 	SettlementServed          = "served"
 	SettlementVoid            = "void"
 	SettlementServedUnsettled = "served_unsettled" // by a time-out
-	SettlementWaived          = "waived"           // served after its hold was voided, and not charged
+	SettlementWaived          = "waived"           // served after its hold was voided, or while its account was quarantined, and not charged
 )
 
-// againMillis is how long a retry of a refusal is expected that open holds caused. Edges give up after seconds.
+// againMillis is how long a refusal because of held quota may be retried. Edges give up after seconds.
 const againMillis = 60 * 1000
 
 // Trace records the decision about one request, and its settlement, while messages are folded.
@@ -139,7 +139,7 @@ func (s *records) traceCharged(h *hold, price uint64) {
 	}
 }
 
-// traceReturned records that the void of another request refunded the price.
+// traceReturned records that the void of another request, or the end of a quarantine, refunded the price.
 func (s *records) traceReturned(request event.RequestID) {
 	if s.watches(request) {
 		e := s.trace.answer
