@@ -340,7 +340,7 @@ function parseAnswer(body: string): unknown {
   } catch {
     // Some runtimes end the body of a broken connection as if it were complete.
   }
-  throw new ConnectionError(`the answer is no JSON of the service: ${JSON.stringify(body.slice(0, 80))}`)
+  throw new ConnectionError(`the response is not JSON from the API: ${JSON.stringify(body.slice(0, 80))}`)
 }
 
 /** A response's metadata. Without JSON, `remaining` is in a header. */
