@@ -66,6 +66,7 @@ type Report struct {
 	checker    *checker
 	plans      []*plan
 	unfinished []string // folders of streams
+	deleted    []string // likewise
 	rest       []left
 	indexes    []newIndex
 }
@@ -102,6 +103,11 @@ func Check(ctx context.Context, folder string, opts Options) (*Report, error) {
 			plans = append(plans, p)
 		}
 	}
+	for _, dir := range c.report.deleted {
+		if name := filepath.Base(dir); !c.isContinued(name) {
+			return nil, c.undescribed[name]
+		}
+	}
 	for _, name := range opts.Expected {
 		if !c.isThere(name) {
 			if err := c.undescribed[name]; err != nil {
@@ -132,6 +138,27 @@ func (r *Report) RemoveUnfinished() ([]string, error) {
 	return r.unfinished, nil
 }
 
+// KeepDeleted moves the folders of streams that the server was deleting when the process was killed below folder, and returns where
+// they are. By what is left, a stream whose description was lost looks the same, so they are for the caller to delete, once the
+// messages are known to be elsewhere. The server would ignore such a folder until a stream of its name is created.
+func (r *Report) KeepDeleted(folder string) ([]string, error) {
+	var kept []string
+	for _, dir := range r.deleted {
+		if err := os.MkdirAll(folder, 0o700); err != nil {
+			return kept, err
+		}
+		to, err := os.MkdirTemp(folder, filepath.Base(dir)+"-*")
+		if err == nil {
+			err = os.Rename(dir, filepath.Join(to, filepath.Base(dir)))
+		}
+		if err != nil {
+			return kept, fmt.Errorf("keep %s: %w", dir, err)
+		}
+		kept = append(kept, to)
+	}
+	return kept, nil
+}
+
 func (o *Options) setDefaults() {
 	never := func(string) bool { return false }
 	if o.Forever == nil {
@@ -153,9 +180,11 @@ func (o *Options) setDefaults() {
 
 // isThere reports whether an expected stream exists, or is continued.
 func (c *checker) isThere(name string) bool {
-	if _, ok := c.described[name]; ok {
-		return true
-	}
+	_, ok := c.described[name]
+	return ok || c.isContinued(name)
+}
+
+func (c *checker) isContinued(name string) bool {
 	next, ok := c.described[c.opts.Continued(name)]
 	return ok && !next.closed
 }
@@ -195,7 +224,7 @@ type checker struct {
 	opts        Options
 	report      *Report
 	described   map[string]description // by stream
-	undescribed map[string]error       // what is wrong with the descriptions of streams without messages
+	undescribed map[string]error       // what is wrong with the descriptions of streams that have no plan
 	firsts      map[string]uint64      // first messages of the streams that keep every message
 	deadline    time.Time
 	done        int64
@@ -203,8 +232,9 @@ type checker struct {
 	buf         []byte
 }
 
-// plan lists the blocks of a stream and checks its description. It is nil if the stream has no messages and no valid description:
-// the process was killed while the server created it. A new generation may have one record by then, of a deleted message without a
+// plan lists the blocks of a stream and checks its description. It is nil without a valid description if the process was killed while
+// the server created the stream, which has no messages, or deleted it: the server removes the description first, and then renames the
+// folder. A new generation may have one record by then, of a deleted message without a
 // subject: it tells where the generation begins.
 func (c *checker) plan(dir string) (*plan, error) {
 	name := filepath.Base(dir)
@@ -222,6 +252,10 @@ func (c *checker) plan(dir string) (*plan, error) {
 		c.undescribed[name] = err
 		c.report.unfinished = append(c.report.unfinished, dir)
 		return nil, nil
+	case err != nil && !exists(filepath.Join(dir, "meta.inf")) && exists(filepath.Join(dir, "meta.sum")):
+		c.undescribed[name] = err
+		c.report.deleted = append(c.report.deleted, dir)
+		return nil, nil
 	case err != nil:
 		return nil, err
 	}
@@ -232,6 +266,12 @@ func (c *checker) plan(dir string) (*plan, error) {
 	c.described[name] = described
 	c.total += size
 	return &plan{name: name, dir: dir, blocks: blocks}, nil
+}
+
+// exists is false only if the file is known not to exist.
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return !errors.Is(err, fs.ErrNotExist)
 }
 
 // description is the part of a stream's configuration that Check uses.

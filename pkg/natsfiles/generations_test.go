@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -193,6 +194,58 @@ func TestAGenerationMayBeDeletedWhileItIsChecked(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := report.CheckRest(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAStreamThatWasBeingDeletedIsKept, as a kill leaves it after the server has removed its description. It is damaged if no open
+// stream continues it.
+func TestAStreamThatWasBeingDeletedIsKept(t *testing.T) {
+	made := twoGenerations(t, false, messages)
+	lose := func(t *testing.T, names ...string) string {
+		dir := t.TempDir()
+		if err := os.CopyFS(dir, os.DirFS(made)); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			remove(t, filepath.Join(dir, streamFolder, filepath.FromSlash(name)))
+		}
+		return dir
+	}
+	for _, names := range [][]string{{odd + "/meta.inf"}, {forever + "/meta.inf", odd + "/meta.inf"}, {forever + "/meta.inf", odd}, {forever + "/meta.inf", forever + "/meta.sum"}} {
+		if _, err := Check(t.Context(), lose(t, names...), generations()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("without %q: %v", names, err)
+		}
+	}
+	alone := generations()
+	alone.Continued = nil
+	if _, err := Check(t.Context(), lose(t, forever+"/meta.inf"), alone); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), "meta.inf") {
+		t.Errorf("nothing continues it: %v", err)
+	}
+	dir := lose(t, forever+"/meta.inf")
+	report, err := Check(t.Context(), dir, generations())
+	if err != nil {
+		t.Fatal(err)
+	}
+	aside := filepath.Join(t.TempDir(), "aside")
+	kept, err := report.KeepDeleted(aside)
+	if err != nil || len(kept) != 1 || filepath.Dir(kept[0]) != aside {
+		t.Fatalf("kept %q, %v", kept, err)
+	}
+	want, _ := fs.Glob(os.DirFS(filepath.Join(made, streamFolder, forever)), "msgs/*")
+	if got, _ := fs.Glob(os.DirFS(filepath.Join(kept[0], forever)), "msgs/*"); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("kept %q of %q", got, want)
+	}
+	again, err := Check(t.Context(), dir, generations())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept, err := again.KeepDeleted(aside); err != nil || len(kept) > 0 {
+		t.Errorf("kept again: %q, %v", kept, err)
+	}
+	serve(t, dir, func(js jetstream.JetStream) {
+		if _, err := js.Stream(t.Context(), odd); err != nil {
 			t.Error(err)
 		}
 	})

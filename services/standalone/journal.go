@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -122,6 +123,13 @@ func (p *process) checkJournals(ctx context.Context, clean, first bool) error {
 	}
 	for _, folder := range removed {
 		p.deps.Logger.Info("removed a stream without messages: the process was killed while creating it", "folder", folder)
+	}
+	deleted, err := report.KeepDeleted(p.folder.Deleted())
+	if err != nil {
+		return err
+	}
+	for _, folder := range deleted {
+		p.deps.Logger.Warn("moved a generation away: the process was killed while deleting it. It is kept until the archive is known to have its messages", "folder", folder)
 	}
 	if report.Left() > 0 {
 		p.checkLater("the journals' files", func(ctx context.Context) error { return p.checkRest(ctx, report) })
@@ -287,7 +295,7 @@ func (p *process) rememberJournals(ctx context.Context, nc *nats.Conn) error {
 }
 
 // checkArchive returns errIncomplete unless the archive has the messages that the billing journals no longer have. It lists all segments,
-// of which there are more with each day, so it runs beside the work.
+// of which there are more with each day, so it runs beside the work. What is kept of interrupted deletions is deleted then.
 func (p *process) checkArchive(ctx context.Context, blobs blob.Store) error {
 	nc, err := p.dial("standalone")
 	if err != nil {
@@ -303,7 +311,9 @@ func (p *process) checkArchive(ctx context.Context, blobs blob.Store) error {
 			return err
 		})
 		switch {
-		case err == nil || errors.Is(err, errIncomplete):
+		case err == nil:
+			return os.RemoveAll(p.folder.Deleted())
+		case errors.Is(err, errIncomplete):
 			return err
 		case ctx.Err() != nil:
 			return nil

@@ -19,6 +19,7 @@ import (
 	"quire.dev/pkg/archived/archivedtest"
 	"quire.dev/pkg/blob/disk"
 	"quire.dev/pkg/event"
+	"quire.dev/pkg/eventually"
 	"quire.dev/pkg/host"
 	"quire.dev/pkg/installation"
 	"quire.dev/pkg/journal"
@@ -241,9 +242,11 @@ func (a *archivedInstallation) restored(t *testing.T, random *rand.Rand, request
 	a.goesOn(t, c, folder)
 }
 
-// lacking is without a segment that has what the journal does not: nothing starts, and the message says what is missing.
+// lacking is without a segment that has what the journal does not: nothing starts, and the message says what is missing. What a kill
+// left of a deleted generation is kept until the segments are there.
 func (a *archivedInstallation) lacking(t *testing.T) {
 	t.Helper()
+	deleted := filepath.Join(a.folder, "deleted")
 	for p := range a.journals {
 		stream := event.Billing.Stream(p)
 		folder := filepath.Join(a.blobs, "keys", "archive", stream)
@@ -251,11 +254,43 @@ func (a *archivedInstallation) lacking(t *testing.T) {
 		if err := os.Rename(folder, aside); err != nil {
 			t.Fatal(err)
 		}
+		gone := a.halfDeleted(t, stream)
 		if out, errs, code := quire(t, a.folder, append(slices.Clip(a.settings), "QUIRE_LISTEN=127.0.0.1:0")); code == 0 || !strings.Contains(errs, "of "+stream+" are missing from the archive") {
 			t.Errorf("a start without the archive of %s: %d %q %q", stream, code, out, errs)
+		}
+		if kept, err := filepath.Glob(filepath.Join(deleted, gone+"-*", gone, "msgs")); err != nil || len(kept) != 1 {
+			t.Errorf("what was left of %s is kept in %q, %v", gone, kept, err)
 		}
 		if err := os.Rename(aside, folder); err != nil {
 			t.Fatal(err)
 		}
 	}
+	c := launch(t, a.folder, a.settings...)
+	eventually.True(t, "what the archive has is deleted", func() bool { _, err := os.Stat(deleted); return errors.Is(err, os.ErrNotExist) })
+	if err := c.end(t, syscall.SIGTERM); err != nil {
+		t.Errorf("%v\n%s", err, c.stderr)
+	}
+}
+
+// halfDeleted makes the folder that a kill leaves of a generation between two steps of the server that deletes it, and returns its name.
+func (a *archivedInstallation) halfDeleted(t *testing.T, name string) string {
+	t.Helper()
+	streams, err := filepath.Glob(filepath.Join(a.folder, "nats", "jetstream", "*", "streams"))
+	if err != nil || len(streams) != 1 {
+		t.Fatalf("folders of streams: %v, %v", streams, err)
+	}
+	gone := journal.OtherStream(name)
+	if _, err := os.Stat(filepath.Join(streams[0], name)); errors.Is(err, os.ErrNotExist) {
+		name, gone = gone, name
+	}
+	if err := os.CopyFS(filepath.Join(streams[0], gone), os.DirFS(filepath.Join(streams[0], name))); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(streams[0], gone, "msgs", "99.blk"), make([]byte, 100), 0o600); err != nil { // the other may have no messages
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(streams[0], gone, "meta.inf")); err != nil {
+		t.Fatal(err)
+	}
+	return gone
 }

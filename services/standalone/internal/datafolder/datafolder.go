@@ -13,6 +13,7 @@
 //	views/       the read models
 //	blobs/       large content and files
 //	torn/        copies of unacknowledged ends of journal files, made before the ends are cut off
+//	deleted/     generations of journals whose deletion a kill interrupted, until the archive is known to have their messages
 //
 // A folder with a fault is refused, and nothing in it is changed.
 package datafolder
@@ -92,6 +93,10 @@ func (f *Folder) Blobs() string { return filepath.Join(f.Path, "blobs") }
 
 // Torn is the folder with the copies of torn ends of journal files.
 func (f *Folder) Torn() string { return filepath.Join(f.Path, "torn") }
+
+// Deleted is the folder with generations of billing journals whose deletion a kill interrupted, until the archive is known to have their
+// messages.
+func (f *Folder) Deleted() string { return filepath.Join(f.Path, "deleted") }
 
 // AdminTokenFile is the file with the admin token.
 func (f *Folder) AdminTokenFile() string { return filepath.Join(f.Path, adminFile) }
