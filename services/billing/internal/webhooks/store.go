@@ -56,7 +56,7 @@ func NewStore(store views.Store, clock func() time.Time, cfg Config) (*Store, er
 	return &Store{store: store, clock: clock, partitions: cfg.Partitions, allowPrivate: cfg.AllowPrivate, sealer: s}, err
 }
 
-// Answer answers one request. Its errors are *rpc.Error, those of the sealer of secrets, or the read model's.
+// Answer answers one request. Its errors are *rpc.Error, from the sealer of secrets, or from the read model.
 func (s *Store) Answer(ctx context.Context, r *event.WebhookRequest) (*event.WebhookAnswer, error) {
 	account := event.AccountID(r.Account)
 	if account == 0 {
