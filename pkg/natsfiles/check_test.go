@@ -61,7 +61,7 @@ func store(t *testing.T, orderly bool, purgeTo uint64) string {
 			if i%2 == 0 {
 				m.Header = nats.Header{"X": {"y"}}
 			}
-			if _, err := js.PublishMsgAsync(m); err != nil {
+			if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(time.Minute)); err != nil {
 				t.Fatal(err)
 			}
 		}

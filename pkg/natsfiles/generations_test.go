@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -73,7 +74,7 @@ func fill(t *testing.T, js jetstream.JetStream, count int) error {
 	t.Helper()
 	body := bytes.Repeat([]byte("quire "), 700)
 	for range count {
-		if _, err := js.PublishAsync("usage", body); err != nil {
+		if _, err := js.PublishAsync("usage", body, jetstream.WithStallWait(time.Minute)); err != nil {
 			return err
 		}
 	}

@@ -173,7 +173,7 @@ func more(t *testing.T, js jetstream.JetStream, stream string, before, count int
 		if i%2 == 0 {
 			m.Header = nats.Header{"X": {"y"}}
 		}
-		if _, err := js.PublishMsgAsync(m); err != nil {
+		if _, err := js.PublishMsgAsync(m, jetstream.WithStallWait(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -19,13 +19,7 @@ import (
 )
 
 // failingServer answers the opening of its bucket and of uploads. The test's handler answers all else.
-func failingServer(t *testing.T, answer http.HandlerFunc) *s3.Store {
-	t.Helper()
-	return patientServer(t, 300*time.Millisecond, answer)
-}
-
-// patientServer is a failingServer that may take so long.
-func patientServer(t *testing.T, timeout time.Duration, answer http.HandlerFunc) *s3.Store {
+func failingServer(t *testing.T, timeout time.Duration, answer http.HandlerFunc) *s3.Store {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -47,6 +41,12 @@ func patientServer(t *testing.T, timeout time.Duration, answer http.HandlerFunc)
 	return store
 }
 
+// Timeouts of stores whose server hangs, and of others, which a busy machine must not reach.
+const (
+	impatient = time.Second
+	patient   = time.Minute
+)
+
 // hang answers nothing until the client has gone.
 func hang(_ http.ResponseWriter, r *http.Request) {
 	// The server notices that the client has gone only once the body is read.
@@ -55,14 +55,18 @@ func hang(_ http.ResponseWriter, r *http.Request) {
 }
 
 func TestAServerThatHangsOrFailsIsUnavailable(t *testing.T) {
-	servers := map[string]http.HandlerFunc{
-		"hangs": hang,
-		"fails": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) },
-		"drops": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	servers := map[string]struct {
+		timeout time.Duration
+		answer  http.HandlerFunc
+	}{
+		"hangs": {impatient, hang},
+		"fails": {patient, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }},
+		"drops": {patient, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 	}
-	for name, answer := range servers {
+	for name, server := range servers {
 		t.Run(name, func(t *testing.T) {
-			store := failingServer(t, answer)
+			t.Parallel()
+			store := failingServer(t, server.timeout, server.answer)
 			_, putSmall := store.Put(t.Context(), "a/b", strings.NewReader("x"), 1)
 			_, putLarge := store.Put(t.Context(), "a/b", blobtest.Content(1, 11<<20), -1)
 			_, _, get := store.Get(t.Context(), "a/b", 0, -1)
@@ -83,7 +87,7 @@ func TestAServerThatHangsOrFailsIsUnavailable(t *testing.T) {
 
 // TestASlowReaderTakesNoSlot: a Put waits for its reader without keeping others from theirs. The store sends one part at a time.
 func TestASlowReaderTakesNoSlot(t *testing.T) {
-	store := patientServer(t, time.Minute, func(w http.ResponseWriter, r *http.Request) {
+	store := failingServer(t, patient, func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("ETag", `"7"`)
 		if r.Method == http.MethodPost {
@@ -130,18 +134,21 @@ func TestNoServerIsUnavailableAndItsSecretIsNotShown(t *testing.T) {
 }
 
 func TestABodyThatStallsOrIsCutIsUnavailable(t *testing.T) {
-	bodies := map[string]http.HandlerFunc{
-		"stalls": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		"is cut": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	bodies := map[string]struct {
+		timeout time.Duration
+		after   http.HandlerFunc
+	}{
+		"stalls": {impatient, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }},
+		"is cut": {patient, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 	}
-	for name, after := range bodies {
+	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
-			store := failingServer(t, func(w http.ResponseWriter, r *http.Request) {
+			store := failingServer(t, body.timeout, func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Length", "1000")
 				w.Header().Set("Last-Modified", "Sat, 21 Nov 2026 01:00:00 GMT")
 				_, _ = io.WriteString(w, strings.Repeat("x", 10))
 				_ = http.NewResponseController(w).Flush()
-				after(w, r)
+				body.after(w, r)
 			})
 			r, info, err := store.Get(t.Context(), "a/b", 0, -1)
 			if err != nil || info.Size != 1000 {
@@ -161,22 +168,23 @@ func TestABodyThatStallsOrIsCutIsUnavailable(t *testing.T) {
 func TestAFailedUploadIsAborted(t *testing.T) {
 	gone := errors.New("the client went away")
 	tests := []struct {
-		name   string
-		answer http.HandlerFunc // of the second part
-		after  func(cancel func()) io.Reader
-		want   error
+		name    string
+		timeout time.Duration
+		answer  http.HandlerFunc // of the second part
+		after   func(cancel func()) io.Reader
+		want    error
 	}{
-		{"a part fails", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, nil, blob.ErrUnavailable},
-		{"a part hangs", hang, nil, blob.ErrUnavailable},
-		{"the reader fails", accept, func(func()) io.Reader { return iotest.ErrReader(gone) }, gone},
-		{"the context ends", accept, func(cancel func()) io.Reader {
+		{"a part fails", patient, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) }, nil, blob.ErrUnavailable},
+		{"a part hangs", impatient, hang, nil, blob.ErrUnavailable},
+		{"the reader fails", patient, accept, func(func()) io.Reader { return iotest.ErrReader(gone) }, gone},
+		{"the context ends", patient, accept, func(cancel func()) io.Reader {
 			return readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF })
 		}, context.Canceled},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			var aborts atomic.Int64
-			store := failingServer(t, func(w http.ResponseWriter, r *http.Request) {
+			store := failingServer(t, test.timeout, func(w http.ResponseWriter, r *http.Request) {
 				switch {
 				case r.Method == http.MethodDelete && r.URL.Query().Get("uploadId") == "7":
 					aborts.Add(1)
@@ -216,7 +224,7 @@ func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 func TestPartsBeyondTheBoundWaitForTheirTurn(t *testing.T) {
 	release, sending := make(chan struct{}), make(chan struct{}, 10)
-	store := patientServer(t, time.Minute, func(w http.ResponseWriter, r *http.Request) { // it takes one part at a time
+	store := failingServer(t, patient, func(w http.ResponseWriter, r *http.Request) { // it takes one part at a time
 		sending <- struct{}{}
 		<-release
 		accept(w, r)
