@@ -38,6 +38,7 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [false, 'dar
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('Saved as a new version.').waitFor()
     await page.getByRole('link', { name: 'Versions' }).click()
+    await page.waitForURL(/\/versions$/) // and until it is loaded
     const versions = page.getByRole('region', { name: 'Versions' }).locator('tbody').getByRole('row')
     assert.deepEqual(await versions.locator('th a').allInnerTexts(), ['3', '2', '1'])
     const { paste } = await api.call('GET', `/api/dev/pastes/get/${id}`)
@@ -47,6 +48,7 @@ for (const [script, scheme, screen] of [[true, 'light', 'desktop'], [false, 'dar
     await open('/console/pastes')
     await page.getByLabel('Title', { exact: true }).fill('lru')
     await page.getByRole('button', { name: 'Search' }).click()
+    await page.waitForURL(/lru/)
     assert.deepEqual(await page.getByRole('checkbox', { name: /^Select (?!all)/ }).count(), 1)
     await page.getByRole('checkbox', { name: script ? 'Select all' : 'Select lru.go' }).check()
     await page.getByRole('button', { name: 'Delete selected' }).click()
