@@ -309,11 +309,8 @@ func TestAKillWhileStreamsComeAndGo(t *testing.T) {
 	t.Parallel()
 	folder := filepath.Join(t.TempDir(), "data")
 	_ = launch(t, folder).end(t, syscall.SIGKILL)
-	streams, err := filepath.Glob(filepath.Join(folder, "nats", "jetstream", "*", "streams"))
-	if err != nil || len(streams) != 1 {
-		t.Fatalf("folders of streams: %v, %v", streams, err)
-	}
-	created, deleted := filepath.Join(streams[0], "BILLING_0_ODD"), filepath.Join(streams[0], ".BILLING_1_ODD")
+	streams := streamsFolder(t, folder)
+	created, deleted := filepath.Join(streams, "BILLING_0_ODD"), filepath.Join(streams, ".BILLING_1_ODD")
 	for _, stream := range []string{created, deleted} {
 		if err := os.MkdirAll(filepath.Join(stream, "msgs"), 0o700); err != nil {
 			t.Fatal(err)
@@ -326,6 +323,16 @@ func TestAKillWhileStreamsComeAndGo(t *testing.T) {
 	if err := c.end(t, syscall.SIGTERM); err != nil {
 		t.Errorf("%v\n%s", err, c.stderr)
 	}
+}
+
+// streamsFolder is where the journal server has the folders of its streams.
+func streamsFolder(t *testing.T, data string) string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(data, "nats", "jetstream", "*", "streams"))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("folders of streams: %v, %v", found, err)
+	}
+	return found[0]
 }
 
 // TestADamagedJournalIsRefused: quire repairs nothing silently.

@@ -275,21 +275,18 @@ func (a *archivedInstallation) lacking(t *testing.T) {
 // halfDeleted makes the folder that a kill leaves of a generation between two steps of the server that deletes it, and returns its name.
 func (a *archivedInstallation) halfDeleted(t *testing.T, name string) string {
 	t.Helper()
-	streams, err := filepath.Glob(filepath.Join(a.folder, "nats", "jetstream", "*", "streams"))
-	if err != nil || len(streams) != 1 {
-		t.Fatalf("folders of streams: %v, %v", streams, err)
-	}
+	streams := streamsFolder(t, a.folder)
 	gone := journal.OtherStream(name)
-	if _, err := os.Stat(filepath.Join(streams[0], name)); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(streams, name)); errors.Is(err, os.ErrNotExist) {
 		name, gone = gone, name
 	}
-	if err := os.CopyFS(filepath.Join(streams[0], gone), os.DirFS(filepath.Join(streams[0], name))); err != nil {
+	if err := os.CopyFS(filepath.Join(streams, gone), os.DirFS(filepath.Join(streams, name))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(streams[0], gone, "msgs", "99.blk"), make([]byte, 100), 0o600); err != nil { // the other may have no messages
+	if err := os.WriteFile(filepath.Join(streams, gone, "msgs", "99.blk"), make([]byte, 100), 0o600); err != nil { // the other may have no messages
 		t.Fatal(err)
 	}
-	if err := os.Remove(filepath.Join(streams[0], gone, "meta.inf")); err != nil {
+	if err := os.Remove(filepath.Join(streams, gone, "meta.inf")); err != nil {
 		t.Fatal(err)
 	}
 	return gone
