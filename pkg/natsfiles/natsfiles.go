@@ -3,8 +3,8 @@
 // The server repairs damaged files when it starts: it truncates a block file at the first invalid record, and drops a stream
 // whose description is unreadable. The journals count money, so such a silent loss must not happen. Check detects it before the
 // start, and writes nothing. It accepts only what a killed process leaves: an incomplete record at the end of the last block, which
-// was never acknowledged, and the folder of a stream that was being created (Report.RemoveUnfinished). An unreadable index counts
-// as none.
+// was never acknowledged, and the folder of a stream that was being created (Report.RemoveUnfinished) or deleted
+// (Report.KeepDeleted). An unreadable index counts as none.
 //
 // If its index names the last record, the server trusts the index and reads no blocks. Otherwise it reads all of them. The
 // index is current after an orderly stop. After a kill it is some minutes old, and is brought up to the last record by reading

@@ -105,8 +105,8 @@ type Receipt struct {
 // ChangedReceipts is the number of accounts that TakeReceipts returns.
 func (b *base) ChangedReceipts() int { return len(b.listed) }
 
-// TakeReceipts returns the receipts that have changed since the last call, in no order. The first call after a restore returns those of
-// all accounts. It is not part of the state.
+// TakeReceipts returns the receipts that have changed since the last call, in no order. The first call after a restore returns the
+// receipt of every account that has one. The list is not part of the state.
 func (b *base) TakeReceipts() []Receipt {
 	list := make([]Receipt, len(b.listed))
 	for i, a := range b.listed {

@@ -48,7 +48,7 @@ func (f *Fold) unknown(rules uint32) error {
 }
 
 // counts reports whether the rules in force count requests under a quota key: so far, all versions count all keys. A key that is added
-// comes with a new version of the rules. Until then, requests under it are decided like those of an unknown key.
+// comes with a new version of the rules. Until that version is in force, requests under it are decided as if the key were unknown.
 func (b *base) counts(key plan.QuotaKey) bool { return key.Valid() }
 
 // set takes a published price book and the rules that it names, and reports whether the book came into force. The first
