@@ -1,18 +1,22 @@
 // Runs the stand-in for Stripe's servers as a separate process, and a quire that takes payments through it.
 import { spawn } from 'node:child_process'
+import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { after } from 'node:test'
 import { root, suite } from './harness.mjs'
 import { within } from './within.mjs'
 
-/** A port that was free a moment ago. */
+/** A port that nothing listens on, below those that systems give to outgoing connections. */
 async function freePort() {
-  const server = createServer()
-  await new Promise((listens) => server.listen(0, '127.0.0.1', listens))
-  const { port } = server.address()
-  await new Promise((closed) => server.close(closed))
-  return port
+  for (;;) {
+    const port = 10000 + randomInt(22768)
+    const server = createServer()
+    const free = await new Promise((resolve) => server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)))
+    if (!free) continue
+    await new Promise((closed) => server.close(closed))
+    return port
+  }
 }
 
 /** Starts the stand-in, which posts its webhooks to endpoint, and returns its address. */

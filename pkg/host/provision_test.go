@@ -11,7 +11,7 @@ import (
 
 // TestTheJobMakesTheJournalsAndEnds: run twice, it changes nothing the second time.
 func TestTheJobMakesTheJournalsAndEnds(t *testing.T) {
-	server := journaltest.Start(t, journaltest.WithListener())
+	server := journaltest.Start(t, journaltest.WithListener(t))
 	t.Setenv("QUIRE_NATS_URL", server.URL())
 	t.Setenv("QUIRE_PARTITIONS", "2")
 	t.Setenv("QUIRE_REPLICAS", "1")
@@ -35,7 +35,7 @@ func TestTheJobMakesTheJournalsAndEnds(t *testing.T) {
 
 // TestTheJobClosesDueGenerationsAndEnds: none without a setting, and each partition with messages once.
 func TestTheJobClosesDueGenerationsAndEnds(t *testing.T) {
-	server := journaltest.Start(t, journaltest.WithListener())
+	server := journaltest.Start(t, journaltest.WithListener(t))
 	t.Setenv("QUIRE_NATS_URL", server.URL())
 	t.Setenv("QUIRE_PARTITIONS", "2")
 	t.Setenv("QUIRE_REPLICAS", "1")

@@ -173,7 +173,7 @@ func TestWithoutAMajorityAWriteIsUnavailable(t *testing.T) {
 
 // TestWithoutAServerAQuestionIsUnavailable: callers can tell this error from those that waiting won't cure.
 func TestWithoutAServerAQuestionIsUnavailable(t *testing.T) {
-	s := journaltest.Start(t, journaltest.WithListener())
+	s := journaltest.Start(t, journaltest.WithListener(t))
 	nc, err := rpc.Connect(s.URL(), "billing", slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

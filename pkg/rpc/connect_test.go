@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/freeport"
 	"quire.dev/pkg/journal/journaltest"
 	"quire.dev/pkg/rpc"
 )
@@ -189,14 +191,12 @@ func TestConnectionLeavesALameDuck(t *testing.T) {
 }
 
 func TestConnectWaitsForAServerAndShowsNoPassword(t *testing.T) {
-	reserved, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Next()
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := reserved.Addr().(*net.TCPAddr).Port
-	reserved.Close()
 	var log lines
-	nc, err := rpc.Connect("nats://billing:hunter2@"+reserved.Addr().String(), "billing", log.logger())
+	nc, err := rpc.Connect("nats://billing:hunter2@127.0.0.1:"+strconv.Itoa(port), "billing", log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,12 +6,13 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"quire.dev/pkg/freeport"
 )
 
 // unpacked returns the files of an archive, those that are compressed themselves uncompressed.
@@ -58,12 +59,11 @@ func gunzipped(t *testing.T, data []byte) []byte {
 // freeAddress is an address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.NextAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // TestADebugBundleHasNoSecrets runs quire with every secret of its settings, uses a key and an address, and has all of them logged.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -14,11 +13,13 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"quire.dev/pkg/freeport"
 )
 
 // measureProfiles profiles gets and creations within quota, each for one turn of a separate server.
 func (b *bench) measureProfiles(ctx context.Context) error {
-	address, err := freeAddress()
+	address, err := freeport.NextAddress()
 	if err != nil {
 		return err
 	}
@@ -92,13 +93,4 @@ func fetchProfile(ctx context.Context, address string, duration time.Duration) (
 	}
 	defer response.Body.Close()
 	return profile.Parse(response.Body)
-}
-
-// freeAddress is an address that nothing listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	mathrand "math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -100,16 +101,20 @@ current-context: x
 	return config
 }
 
+// freePorts returns different addresses that nothing listens on, as pkg/freeport does.
 func freePorts(t *testing.T, count int) []string {
 	t.Helper()
 	var addresses []string
 	for range count {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
+		for {
+			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+mathrand.IntN(22768)))
+			if err != nil {
+				continue // it is in use
+			}
+			addresses = append(addresses, l.Addr().String())
+			defer l.Close()
+			break
 		}
-		addresses = append(addresses, l.Addr().String())
-		defer l.Close()
 	}
 	return addresses
 }

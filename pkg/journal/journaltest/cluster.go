@@ -2,7 +2,6 @@ package journaltest
 
 import (
 	"fmt"
-	"net"
 	"net/url"
 	"strings"
 	"testing"
@@ -24,14 +23,16 @@ type Cluster struct {
 // have elected a leader.
 func StartCluster(t testing.TB, count int, options ...Option) *Cluster {
 	t.Helper()
-	ports := freePorts(t, count)
+	ports := make([]int, count)
 	routes := make([]*url.URL, count)
-	for i, port := range ports {
+	for i := range ports {
+		port := freePort(t)
+		ports[i] = port
 		routes[i] = &url.URL{Scheme: "nats", Host: fmt.Sprintf("127.0.0.1:%d", port)}
 	}
 	c := &Cluster{}
 	for i, port := range ports {
-		node := prepare(t, append([]Option{WithListener(), func(o *server.Options) {
+		node := prepare(t, append([]Option{WithListener(t), func(o *server.Options) {
 			o.ServerName = fmt.Sprintf("journaltest-%d", i)
 			o.Cluster = server.ClusterOpts{Name: "journaltest", Host: "127.0.0.1", Port: port}
 			o.Routes = routes
@@ -101,21 +102,6 @@ func (c *Cluster) LeaderOf(t testing.TB, stream string) int {
 		return false
 	})
 	return leader
-}
-
-// freePorts finds ports that were free a moment ago.
-func freePorts(t testing.TB, count int) []int {
-	t.Helper()
-	ports := make([]int, count)
-	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatalf("find a port: %v", err)
-		}
-		defer l.Close() // all at the end, so that the ports differ
-		ports[i] = l.Addr().(*net.TCPAddr).Port
-	}
-	return ports
 }
 
 // connect makes the connections of Server and Cluster.

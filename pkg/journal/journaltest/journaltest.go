@@ -11,6 +11,8 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
+
+	"quire.dev/pkg/freeport"
 )
 
 // readyWait bounds the start of a server.
@@ -36,11 +38,22 @@ func WithFolder(dir string) Option {
 
 // WithListener makes the server listen on a free port of the loopback address,
 // and on the same one after Restart.
-func WithListener() Option {
+func WithListener(t testing.TB) Option {
+	t.Helper()
+	port := freePort(t)
 	return func(o *server.Options) {
 		o.DontListen = false
-		o.Host, o.Port = "127.0.0.1", server.RANDOM_PORT
+		o.Host, o.Port = "127.0.0.1", port
 	}
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	port, err := freeport.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // Server is a journal server that can be stopped and restarted in the same
@@ -90,9 +103,6 @@ func (s *Server) run(t testing.TB) {
 	srv.Start()
 	if !srv.ReadyForConnections(readyWait) {
 		t.Fatalf("server was not ready in %v", readyWait)
-	}
-	if addr, ok := srv.Addr().(*net.TCPAddr); ok && !s.opts.DontListen {
-		s.opts.Port = addr.Port
 	}
 	s.mu.Lock()
 	s.running = srv

@@ -13,6 +13,7 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"quire.dev/pkg/eventually"
+	"quire.dev/pkg/freeport"
 )
 
 // Secrets of webhooks: the one of the guide, and another one.
@@ -53,14 +54,11 @@ func tryReceiver(t *testing.T, language, text string) {
 	t.Helper()
 	folder := t.TempDir()
 	cmd := receivers()[language](t, folder, text)
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.NextAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, port, _ := net.SplitHostPort(free.Addr().String())
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	_, port, _ := net.SplitHostPort(address)
 	var out strings.Builder
 	cmd.Dir, cmd.Stdout, cmd.Stderr = folder, &out, &out
 	cmd.Env = environment(folder, map[string]string{"PORT": port, "WEBHOOK_SECRET": hookSecret})
@@ -72,7 +70,6 @@ func tryReceiver(t *testing.T, language, text string) {
 		_ = cmd.Wait()         // "signal: killed"
 	}
 	defer ended()
-	address := "127.0.0.1:" + port
 	eventually.NoError(t, "the program listens", func() error {
 		c, err := net.Dial("tcp", address)
 		if err == nil {

@@ -90,7 +90,7 @@ func TestADataFolderThatOthersReadIsARisk(t *testing.T) {
 }
 
 func TestJournalsAreExaminedInTheServer(t *testing.T) {
-	s := journaltest.Start(t, journaltest.WithListener())
+	s := journaltest.Start(t, journaltest.WithListener(t))
 	nc := s.Conn(t)
 	examine := func(partitions int, now func() time.Time) []doctor.Finding {
 		t.Helper()
@@ -129,7 +129,7 @@ func TestJournalsAreExaminedInTheServer(t *testing.T) {
 
 // TestGenerationsAreExamined: a closed one is as it should be, and one that nobody continues is not.
 func TestGenerationsAreExamined(t *testing.T) {
-	s := journaltest.Start(t, journaltest.WithListener())
+	s := journaltest.Start(t, journaltest.WithListener(t))
 	nc := s.Conn(t)
 	if err := installation.Provision(t.Context(), nc, installation.Config{Partitions: 1}); err != nil {
 		t.Fatal(err)
@@ -211,7 +211,7 @@ func TestUnreachableServersFail(t *testing.T) {
 
 // TestTheMonitoringOfAServerTellsWhetherItSyncs, for a server of each kind.
 func TestTheMonitoringOfAServerTellsWhetherItSyncs(t *testing.T) {
-	nats := journaltest.Start(t, journaltest.WithListener())
+	nats := journaltest.Start(t, journaltest.WithListener(t))
 	for name, c := range map[string]struct {
 		change func(*server.Options)
 		check  string
