@@ -164,7 +164,8 @@ func (c *comparison) buildWithout(ctx context.Context, number int) (*side, error
 	return s, nil
 }
 
-// build builds a program of a commit in a new worktree or, without a commit, from the project's files.
+// build builds a program of a commit in a new worktree or, without a commit, from the project's files. The compiler inlines by the profile
+// that the commit has, as make build does.
 func (c *comparison) build(ctx context.Context, number int, commit string, command ...string) (*side, error) {
 	source := c.root
 	if commit != "" {
@@ -174,7 +175,7 @@ func (c *comparison) build(ctx context.Context, number int, commit string, comma
 		}
 	}
 	s := &side{name: cmp.Or(commit, "the files"), program: filepath.Join(c.folder, fmt.Sprintf("quire-%d", number)), holders: map[holder]*account.Account{}}
-	return s, run(ctx, source, "go", slices.Insert(command, len(command)-1, "-trimpath", "-o", s.program)...)
+	return s, run(ctx, source, "go", slices.Insert(command, len(command)-1, "-trimpath", "-pgo=services/standalone/quire.pgo", "-o", s.program)...)
 }
 
 func run(ctx context.Context, folder, program string, args ...string) error {
