@@ -12,7 +12,10 @@ async function freePort() {
   for (;;) {
     const port = 10000 + randomInt(22768)
     const server = createServer()
-    const free = await new Promise((resolve) => server.once('error', () => resolve(false)).listen(port, '127.0.0.1', () => resolve(true)))
+    const free = await new Promise((resolve, reject) => {
+      server.once('error', (error) => (error.code === 'EADDRINUSE' ? resolve(false) : reject(error)))
+      server.listen(port, '127.0.0.1', () => resolve(true))
+    })
     if (!free) continue
     await new Promise((closed) => server.close(closed))
     return port

@@ -8,6 +8,7 @@ import (
 	"crypto/rsa"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
 	"net"
@@ -105,16 +106,16 @@ current-context: x
 func freePorts(t *testing.T, count int) []string {
 	t.Helper()
 	var addresses []string
-	for range count {
-		for {
-			l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+mathrand.IntN(22768)))
-			if err != nil {
-				continue // it is in use
-			}
-			addresses = append(addresses, l.Addr().String())
-			defer l.Close()
-			break
+	for len(addresses) < count {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+mathrand.IntN(22768)))
+		if errors.Is(err, syscall.EADDRINUSE) {
+			continue
 		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		addresses = append(addresses, l.Addr().String())
+		defer l.Close()
 	}
 	return addresses
 }
